@@ -1,0 +1,71 @@
+import { constants } from "node:os";
+import { adoptOrphans, descendantsOf, signalProcess } from "./process-tree.ts";
+
+const pollMs = 20;
+const killLimitMs = 2_000;
+
+/**
+ * `agl __guard GRACE_MS CMD…`: runs a command in a session of its own and ends all of its descendants when the
+ * command exits, on SIGTERM, and when stdin closes, which happens however the parent dies. Bytes on stdin go on to the command.
+ * SIGINT and SIGHUP of the terminal are left to the parent to answer.
+ */
+export async function runGuard(graceMs: number, command: string[]): Promise<number> {
+  adoptOrphans();
+  process.on("SIGINT", () => {});
+  process.on("SIGHUP", () => {});
+  const child = Bun.spawn(command, {
+    stdin: "pipe",
+    stdout: "inherit",
+    stderr: "inherit",
+    // eslint-disable-next-line -- the environment was already reduced by whoever started the guard
+    env: process.env,
+    detached: true,
+  });
+  let ending: Promise<void> | undefined;
+  const end = () => (ending ??= endTree(child.pid, graceMs));
+  process.on("SIGTERM", end);
+  void forward(child.stdin).then(end);
+  await child.exited;
+  await endTree(child.pid, 0);
+  await ending;
+  return exitCodeOf(child.exitCode, child.signalCode);
+}
+
+async function forward(stdin: { write(chunk: Uint8Array): unknown; flush(): unknown }): Promise<void> {
+  for await (const chunk of Bun.stdin.stream()) {
+    try {
+      stdin.write(chunk);
+      await stdin.flush();
+    } catch {
+      // The command has closed its stdin; ours must still be read to see the parent's end.
+    }
+  }
+}
+
+async function endTree(group: number, graceMs: number): Promise<void> {
+  const alive = () => descendantsOf(process.pid);
+  signalProcess(-group, "SIGTERM");
+  for (const pid of alive()) signalProcess(pid, "SIGTERM");
+  await until(() => alive().length === 0, graceMs);
+  const killed = await until(() => {
+    signalProcess(-group, "SIGKILL");
+    const left = alive();
+    for (const pid of left) signalProcess(pid, "SIGKILL");
+    return left.length === 0;
+  }, killLimitMs);
+  if (!killed) process.stderr.write(`guard: processes that could not be ended: ${alive().join(", ")}\n`);
+}
+
+async function until(done: () => boolean, limitMs: number): Promise<boolean> {
+  const deadline = Date.now() + limitMs;
+  while (!done()) {
+    if (Date.now() >= deadline) return false;
+    await Bun.sleep(pollMs);
+  }
+  return true;
+}
+
+function exitCodeOf(code: number | null, signal: NodeJS.Signals | null): number {
+  if (code !== null) return code;
+  return 128 + (signal === null ? 0 : (constants.signals[signal] ?? 0));
+}
