@@ -1,0 +1,152 @@
+/**
+ * Positions inside JSON text that is already known to be valid. Editing the text instead of parsing and
+ * printing it again keeps every byte that is not ours: number spelling, member order, white space.
+ */
+export interface JsonMember {
+  key: string;
+  start: number;
+  valueStart: number;
+  /** Just after the value. */
+  end: number;
+}
+
+export interface JsonElement {
+  start: number;
+  end: number;
+}
+
+export interface TextEdit {
+  start: number;
+  end: number;
+  replacement: string;
+}
+
+/** Members of the object that begins at `at`, in order, repeated keys included. */
+export function membersOf(json: string, at = 0): JsonMember[] {
+  const members: JsonMember[] = [];
+  let position = skipSpaces(json, skipSpaces(json, at) + 1);
+  while (json[position] === '"') {
+    const start = position;
+    const keyEnd = stringEnd(json, position);
+    const key = JSON.parse(json.slice(start, keyEnd)) as string;
+    const valueStart = skipSpaces(json, skipSpaces(json, keyEnd) + 1);
+    const end = valueEnd(json, valueStart);
+    members.push({ key, start, valueStart, end });
+    position = skipSeparator(json, end);
+  }
+  return members;
+}
+
+/** Elements of the array that begins at `at`. */
+export function elementsOf(json: string, at = 0): JsonElement[] {
+  const elements: JsonElement[] = [];
+  let position = skipSpaces(json, skipSpaces(json, at) + 1);
+  while (position < json.length && json[position] !== "]") {
+    const end = valueEnd(json, position);
+    elements.push({ start: position, end });
+    position = skipSeparator(json, end);
+  }
+  return elements;
+}
+
+/** Takes members out together with the comma that belonged to them. */
+export function removalEdits(members: JsonMember[], remove: (member: JsonMember) => boolean): TextEdit[] {
+  const edits: TextEdit[] = [];
+  let previousKept: JsonMember | undefined;
+  members.forEach((member, index) => {
+    if (!remove(member)) {
+      previousKept = member;
+      return;
+    }
+    const next = members[index + 1];
+    if (previousKept !== undefined) {
+      edits.push({ start: members[index - 1]?.end ?? member.start, end: member.end, replacement: "" });
+    } else {
+      edits.push({ start: member.start, end: next?.start ?? member.end, replacement: "" });
+    }
+  });
+  return edits;
+}
+
+/** Edits must not overlap; their order does not matter. */
+export function applyEdits(text: string, edits: TextEdit[]): string {
+  let result = "";
+  let position = 0;
+  for (const edit of edits.toSorted((one, other) => one.start - other.start)) {
+    result += text.slice(position, edit.start) + edit.replacement;
+    position = edit.end;
+  }
+  return result + text.slice(position);
+}
+
+/** The object with these members set, given as JSON text; whatever had those keys before is gone. */
+export function withMembers(json: string, values: { [key: string]: string }): string {
+  const members = membersOf(json);
+  const others = members.some((member) => !Object.hasOwn(values, member.key));
+  const added = Object.entries(values).map(([key, value]) => `${JSON.stringify(key)}:${value}`);
+  const kept = applyEdits(
+    json,
+    removalEdits(members, (member) => Object.hasOwn(values, member.key)),
+  );
+  const close = kept.lastIndexOf("}");
+  return kept.slice(0, close) + (others && added.length > 0 ? "," : "") + added.join(",") + kept.slice(close);
+}
+
+/** Position just after the string that begins at `at`. */
+export function stringEnd(json: string, at: number): number {
+  let quote = json.indexOf('"', at + 1);
+  while (quote !== -1 && isEscaped(json, quote)) quote = json.indexOf('"', quote + 1);
+  return quote === -1 ? json.length : quote + 1;
+}
+
+function isEscaped(json: string, quote: number): boolean {
+  let backslashes = 0;
+  while (json[quote - 1 - backslashes] === "\\") backslashes += 1;
+  return backslashes % 2 === 1;
+}
+
+const spaces = /[ \t\n\r]*/y;
+const flat = /[^"[\]{}]*/y;
+const scalar = /[^,\]}\s]*/y;
+
+function after(pattern: RegExp, json: string, at: number): number {
+  pattern.lastIndex = at;
+  pattern.exec(json);
+  return pattern.lastIndex;
+}
+
+function skipSpaces(json: string, at: number): number {
+  return after(spaces, json, at);
+}
+
+function skipSeparator(json: string, at: number): number {
+  const position = skipSpaces(json, at);
+  return json[position] === "," ? skipSpaces(json, position + 1) : position;
+}
+
+function valueEnd(json: string, at: number): number {
+  switch (json[at]) {
+    case '"':
+      return stringEnd(json, at);
+    case "{":
+    case "[":
+      return containerEnd(json, at);
+  }
+  return after(scalar, json, at);
+}
+
+function containerEnd(json: string, at: number): number {
+  let depth = 0;
+  let position = at;
+  while (position < json.length) {
+    const character = json[position];
+    if (character === '"') {
+      position = after(flat, json, stringEnd(json, position));
+      continue;
+    }
+    depth += character === "{" || character === "[" ? 1 : -1;
+    if (depth === 0) return position + 1;
+    position = after(flat, json, position + 1);
+  }
+  return position;
+}
