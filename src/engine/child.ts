@@ -59,7 +59,11 @@ export function spawnGuarded(command: string[], options: SpawnOptions): GuardedC
   let stopped = false;
   const exited = guard.exited.then(async (): Promise<ChildExit> => {
     await Promise.race([Promise.all(reading), Bun.sleep(1_000)]);
-    return { ...exitOf(guard.exitCode, guard.signalCode), stopped, durationMs: Date.now() - started };
+    return {
+      ...exitOf(guard.exitCode, guard.signalCode as string | null),
+      stopped,
+      durationMs: Date.now() - started,
+    };
   });
   return {
     pid: guard.pid,

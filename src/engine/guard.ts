@@ -17,7 +17,7 @@ export async function runGuard(graceMs: number, command: string[]): Promise<numb
     stdin: "pipe",
     stdout: "inherit",
     stderr: "inherit",
-    // eslint-disable-next-line -- the environment was already reduced by whoever started the guard
+    // Whoever started the guard has already reduced the environment.
     env: process.env,
     detached: true,
   });
@@ -28,7 +28,7 @@ export async function runGuard(graceMs: number, command: string[]): Promise<numb
   await child.exited;
   await endTree(child.pid, 0);
   await ending;
-  return exitCodeOf(child.exitCode, child.signalCode);
+  return exitCodeOf(child.exitCode, child.signalCode as NodeJS.Signals | null);
 }
 
 async function forward(stdin: { write(chunk: Uint8Array): unknown; flush(): unknown }): Promise<void> {

@@ -1,0 +1,113 @@
+import { Command, CommanderError, Option } from "commander";
+import { version } from "../package.json" with { type: "json" };
+import { type Config, resolveConfig } from "./config.ts";
+import { AglError, messageOf } from "./errors.ts";
+import { flagOf, type SettingName, settings } from "./settings.ts";
+
+type CommandAction = (config: Config) => Promise<number>;
+
+interface CommandEntry {
+  name: string;
+  summary: string;
+  /** Prefixes of the settings it takes; all of them when absent. */
+  settings?: string[];
+  load: () => Promise<CommandAction>;
+}
+
+const commands: CommandEntry[] = [
+  {
+    name: "allinone",
+    summary: "serve, roll out, score, train, serve the result: the whole loop with one command",
+    load: async () => (await import("./commands/allinone.ts")).allinone,
+  },
+  {
+    name: "setup",
+    summary: "make the Python environment now instead of on first use",
+    settings: ["profile", "python", "uv", "cache", "log_level"],
+    load: async () => (await import("./commands/setup.ts")).setup,
+  },
+];
+
+/** Parts started by our own processes, never by a user. */
+const internalCommands: Record<string, () => Promise<() => Promise<number>>> = {
+  __runners: async () => (await import("./commands/runners.ts")).runners,
+};
+
+const usageExitCode = 2;
+
+/** Runs one command line and returns its exit code; expected failures become one or two lines on stderr. */
+export async function runCli(args: string[]): Promise<number> {
+  try {
+    const internal = internalCommands[args[0] ?? ""];
+    if (internal !== undefined) return await (await internal())();
+    return await parseAndRun(args);
+  } catch (error) {
+    return reportFailure(error);
+  }
+}
+
+async function parseAndRun(args: string[]): Promise<number> {
+  let exitCode = 0;
+  const program = new Command("agl")
+    .description("Makes the language model behind an agent better on one box.")
+    .version(version, "-V, --version")
+    .configureHelp({ showGlobalOptions: false })
+    .exitOverride()
+    .showHelpAfterError("(`agl help` lists the commands)");
+  for (const entry of commands) {
+    const command = program.command(entry.name).description(entry.summary).exitOverride();
+    for (const name of namesFor(entry)) command.addOption(optionFor(name));
+    command.showHelpAfterError(`(\`agl help ${entry.name}\` lists its flags)`);
+    command.action(async (given: Record<string, string | boolean>) => {
+      const flags = flagsByName(given);
+      const { config } = resolveConfig({ flags, environment: process.env });
+      exitCode = await (await entry.load())(config);
+    });
+  }
+  if (args.length === 0) {
+    program.outputHelp();
+    return 0;
+  }
+  await program.parseAsync(args, { from: "user" });
+  return exitCode;
+}
+
+function namesFor(entry: CommandEntry): SettingName[] {
+  const names = Object.keys(settings) as SettingName[];
+  return entry.settings === undefined ? names : names.filter((name) => entry.settings?.includes(name));
+}
+
+function optionFor(name: SettingName): Option {
+  const { placeholder, description, default: fallback, hidden } = settings[name];
+  const short = name === "runners.count" ? "-n, " : "";
+  const flag = placeholder === undefined ? flagOf(name) : `${flagOf(name)} <${placeholder}>`;
+  const shown = fallback === undefined || placeholder === undefined ? "" : ` [${fallback}]`;
+  const option = new Option(short + flag, description + shown);
+  return hidden ? option.hideHelp() : option;
+}
+
+/** Commander names options in camel case; settings are named by their path. */
+function flagsByName(
+  given: Record<string, string | boolean>,
+): Partial<Record<SettingName, string | boolean>> {
+  const names = Object.keys(settings) as SettingName[];
+  return Object.fromEntries(
+    names.map((name) => [name, given[camelCase(name)]]).filter(([, value]) => value !== undefined),
+  ) as Partial<Record<SettingName, string | boolean>>;
+}
+
+function camelCase(name: string): string {
+  return name.replace(/[._](.)/g, (_, letter: string) => letter.toUpperCase());
+}
+
+function reportFailure(error: unknown): number {
+  if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : usageExitCode;
+  if (error instanceof AglError) {
+    process.stderr.write(`error: ${error.message}\n`);
+    if (error.remedy !== undefined) process.stderr.write(`  ${error.remedy}\n`);
+    return error.exitCode;
+  }
+  process.stderr.write(`internal error: ${messageOf(error)}\n`);
+  if (error instanceof Error && error.stack !== undefined) process.stderr.write(`${error.stack}\n`);
+  return 70;
+}

@@ -1,0 +1,18 @@
+import { countsText, type IterationReport, type VersionReport } from "../algorithm/report.ts";
+
+/** `version_1: greedy 0.980, sampled 0.934 (95 % 0.897 – 0.958), 256 tasks`. */
+export function describeVersion({ version, validation: { greedy, sampled } }: VersionReport): string {
+  return (
+    `version_${version}: greedy ${greedy.mean.toFixed(3)}, sampled ${sampled.mean.toFixed(3)} ` +
+    `(95 % ${sampled.low.toFixed(3)} – ${sampled.high.toFixed(3)}), ${sampled.n} tasks`
+  );
+}
+
+export function describeIteration(report: IterationReport): string {
+  const rows = `rows kept ${report.rows.kept}, dropped: ${countsText(report.rows.dropped)}`;
+  const result = report.updated
+    ? `version_${report.iteration} made`
+    : `no update (${report.reason ?? "unknown"})`;
+  const seconds = Object.entries(report.seconds).map(([phase, value]) => `${phase} ${value.toFixed(1)} s`);
+  return `iteration ${report.iteration}: ${rows}; ${result}; ${seconds.join(", ")}`;
+}

@@ -1,0 +1,26 @@
+import { AglError } from "../errors.ts";
+
+const exitCodes = { SIGINT: 130, SIGTERM: 143, SIGHUP: 129 } as const;
+
+/**
+ * The first SIGINT, SIGTERM or SIGHUP aborts the returned signal with the exit code in its reason; the second ends this
+ * process at once, and the guards end all children with it.
+ */
+export function stopOnSignals(say: (line: string) => void): { signal: AbortSignal; release(): void } {
+  const controller = new AbortController();
+  const listeners = Object.entries(exitCodes).map(([name, exitCode]) => {
+    const listener = () => {
+      if (controller.signal.aborted) process.exit(exitCode);
+      say(`${name}: stopping, running attempts are cancelled (once more to end at once)`);
+      controller.abort(new AglError("cancelled", `stopped by ${name}`, { exitCode }));
+    };
+    process.on(name, listener);
+    return { name, listener };
+  });
+  return {
+    signal: controller.signal,
+    release() {
+      for (const { name, listener } of listeners) process.off(name, listener);
+    },
+  };
+}

@@ -1,0 +1,232 @@
+import { availableParallelism } from "node:os";
+import { AglError, messageOf } from "../errors.ts";
+import type { Logger } from "../log.ts";
+import { CauseFinder } from "./cause.ts";
+import { childEnvironment } from "./child-environment.ts";
+import { type ChildExit, describeExit, type GuardedChild, spawnGuarded } from "./child.ts";
+import { type EngineAddress, EngineClient } from "./engine-client.ts";
+import { type PrivateSocket, privateSocket } from "./socket-path.ts";
+
+export type EngineState = "stopped" | "starting" | "ready" | "stopping" | "failed";
+
+export interface EngineCheckpoint {
+  /** Folder with weights, tokenizer and chat template. */
+  path: string;
+  /** `version_1`: written on spans and in reports. */
+  name: string;
+}
+
+export interface EngineOptions {
+  python: string;
+  profile: "cpu" | "cuda";
+  /** The id clients see in `/v1/models`. */
+  modelName: string;
+  maxModelLen: number;
+  /** A TCP port on loopback; without one the server listens on a Unix socket of ours. */
+  port?: number;
+  folder: string;
+  logFile: string;
+  log: Logger;
+  /** More flags for vLLM, as they are. */
+  extraArguments?: string[];
+  startTimeoutMs?: number;
+  /** How long one generation of the readiness check may take. */
+  probeTimeoutMs?: number;
+  stopGraceMs?: number;
+}
+
+const healthPollMs = 50;
+const requestTimeoutMs = 5_000;
+
+/** A supervised vLLM server: one object owns its state, callers say `start`, `swap` or `stop`. */
+export class VllmEngine {
+  readonly #options: EngineOptions;
+  #state: EngineState = "stopped";
+  #child: GuardedChild | undefined;
+  #socket: PrivateSocket | undefined;
+  #client: EngineClient | undefined;
+  #address: EngineAddress | undefined;
+  #onDeath: ((error: AglError) => void) | undefined;
+
+  constructor(options: EngineOptions) {
+    this.#options = options;
+  }
+
+  get state(): EngineState {
+    return this.#state;
+  }
+
+  get address(): EngineAddress {
+    if (this.#address === undefined) throw new AglError("engine", `the engine is ${this.#state}`);
+    return this.#address;
+  }
+
+  get client(): EngineClient {
+    if (this.#client === undefined) throw new AglError("engine", `the engine is ${this.#state}`);
+    return this.#client;
+  }
+
+  /** Called once when a ready server exits without having been asked to. */
+  onDeath(listener: (error: AglError) => void): void {
+    this.#onDeath = listener;
+  }
+
+  /** Starts the server and returns when it lives, lists our model and has generated with token ids. */
+  async start(checkpoint: EngineCheckpoint, signal?: AbortSignal): Promise<void> {
+    if (this.#state !== "stopped" && this.#state !== "failed") {
+      throw new AglError("engine", `the engine cannot start while it is ${this.#state}`);
+    }
+    signal?.throwIfAborted();
+    this.#state = "starting";
+    const cause = new CauseFinder();
+    const child = this.#spawn(checkpoint, cause);
+    this.#child = child;
+    try {
+      await this.#becomeReady(child, cause, signal);
+    } catch (error) {
+      await child.stop();
+      this.#forget("failed");
+      throw error;
+    }
+    this.#state = "ready";
+    void child.exited.then((exit) => this.#died(child, exit, cause));
+  }
+
+  /** Puts other weights of the same shape into the running server; throws when it cannot. */
+  async swap(checkpoint: EngineCheckpoint): Promise<void> {
+    if (this.#state !== "ready")
+      throw new AglError("engine", `no weights to swap: the engine is ${this.#state}`);
+    await this.client.reloadWeights(checkpoint.path, 300_000);
+    await this.client.generateOnce(this.#options.modelName, this.#probeTimeoutMs);
+  }
+
+  async stop(): Promise<void> {
+    const child = this.#child;
+    if (child === undefined) return;
+    this.#state = "stopping";
+    await child.stop();
+    this.#forget("stopped");
+  }
+
+  #spawn(checkpoint: EngineCheckpoint, cause: CauseFinder): GuardedChild {
+    const options = this.#options;
+    const listen = this.#listen();
+    const command = [options.python, ...serverArguments(options, checkpoint, listen)];
+    options.log.debug("starting vLLM", { checkpoint: checkpoint.name, command: command.join(" ") });
+    return spawnGuarded(command, {
+      env: serverEnvironment(options.profile),
+      logFile: options.logFile,
+      graceMs: options.stopGraceMs ?? 10_000,
+      onLine: (line) => cause.see(line),
+    });
+  }
+
+  #listen(): string[] {
+    const { port, folder } = this.#options;
+    if (port !== undefined) {
+      this.#address = { origin: `http://127.0.0.1:${port}` };
+      this.#client = new EngineClient(this.#address);
+      return ["--host", "127.0.0.1", "--port", String(port)];
+    }
+    this.#socket = privateSocket(folder);
+    this.#socket.remove();
+    this.#address = { origin: "http://engine", unixSocket: this.#socket.path };
+    this.#client = new EngineClient(this.#address);
+    return ["--uds", this.#socket.path];
+  }
+
+  async #becomeReady(child: GuardedChild, cause: CauseFinder, signal?: AbortSignal): Promise<void> {
+    const limitMs = this.#options.startTimeoutMs ?? 600_000;
+    const deadline = Date.now() + limitMs;
+    let exit: ChildExit | undefined;
+    void child.exited.then((ended) => (exit = ended));
+    while (!(await this.client.isHealthy(requestTimeoutMs))) {
+      signal?.throwIfAborted();
+      if (exit !== undefined) throw this.#startFailure(`ended at its start (${describeExit(exit)})`, cause);
+      if (Date.now() > deadline) throw this.#startFailure(`was not ready after ${limitMs / 1000} s`, cause);
+      await Bun.sleep(healthPollMs);
+    }
+    const served = await this.client.models(requestTimeoutMs);
+    if (exit !== undefined) throw this.#startFailure(`ended at its start (${describeExit(exit)})`, cause);
+    if (!served.includes(this.#options.modelName)) {
+      throw new AglError(
+        "engine",
+        `another server answers: it lists ${served.join(", ")}, not ${this.#options.modelName}`,
+        {
+          remedy: "choose another port with --engine-port, or none to use a private socket",
+        },
+      );
+    }
+    try {
+      await this.client.generateOnce(this.#options.modelName, this.#probeTimeoutMs);
+    } catch (error) {
+      throw this.#startFailure(`is healthy but does not generate (${messageOf(error)})`, cause);
+    }
+  }
+
+  get #probeTimeoutMs(): number {
+    return this.#options.probeTimeoutMs ?? 120_000;
+  }
+
+  #startFailure(what: string, cause: CauseFinder): AglError {
+    const line = cause.cause();
+    return new AglError("engine", `vLLM ${what}${line === undefined ? "" : `: ${line}`}`, {
+      remedy: `see its log: ${this.#options.logFile}`,
+    });
+  }
+
+  #died(child: GuardedChild, exit: ChildExit, cause: CauseFinder): void {
+    if (this.#child !== child || this.#state !== "ready") return;
+    this.#forget("failed");
+    this.#onDeath?.(this.#startFailure(`ended while serving (${describeExit(exit)})`, cause));
+  }
+
+  #forget(state: EngineState): void {
+    this.#socket?.remove();
+    this.#socket = undefined;
+    this.#child = undefined;
+    this.#client = undefined;
+    this.#address = undefined;
+    this.#state = state;
+  }
+}
+
+function serverArguments(options: EngineOptions, checkpoint: EngineCheckpoint, listen: string[]): string[] {
+  return [
+    "-m",
+    "vllm.entrypoints.openai.api_server",
+    "--model",
+    checkpoint.path,
+    "--served-model-name",
+    options.modelName,
+    ...listen,
+    "--enable-auto-tool-choice",
+    "--tool-call-parser",
+    "hermes",
+    // The checkpoint's own generation_config must never change the sampling silently.
+    "--generation-config",
+    "vllm",
+    "--max-model-len",
+    String(options.maxModelLen),
+    "--disable-uvicorn-access-log",
+    // Compiling took 205-282 s on two cores and gained nothing.
+    ...(options.profile === "cpu" ? ["--enforce-eager", "--dtype", "bfloat16"] : []),
+    ...(options.extraArguments ?? []),
+  ];
+}
+
+function serverEnvironment(profile: "cpu" | "cuda"): Record<string, string> {
+  return childEnvironment({
+    // Opens the sleep and reload routes; only we can reach them, on a socket in a folder of mode 0700.
+    VLLM_SERVER_DEV_MODE: "1",
+    HF_HUB_OFFLINE: "1",
+    TRANSFORMERS_OFFLINE: "1",
+    VLLM_NO_USAGE_STATS: "1",
+    DO_NOT_TRACK: "1",
+    VLLM_HOST_IP: "127.0.0.1",
+    PYTHONUNBUFFERED: "1",
+    ...(profile === "cpu"
+      ? { VLLM_CPU_KVCACHE_SPACE: "1", VLLM_CPU_OMP_THREADS_BIND: `0-${availableParallelism() - 1}` }
+      : {}),
+  });
+}

@@ -1,0 +1,35 @@
+import { connectStore } from "./client/http-store.ts";
+import { AglError } from "./errors.ts";
+import { createLogger } from "./log.ts";
+import { createProxy, type RecordingProxy } from "./proxy/proxy.ts";
+import { serveProxy } from "./proxy/serve.ts";
+import { answerParent } from "./service-messages.ts";
+
+const stopFlushMs = 10_000;
+
+let proxy: RecordingProxy | undefined;
+let stop: (() => Promise<void>) | undefined;
+
+answerParent("proxy", async (request) => {
+  if (request.type === "start-proxy") {
+    const log = createLogger("proxy", { level: "warning", file: request.logFile });
+    const store = connectStore(request.storeUrl, { log });
+    proxy = createProxy({ store, log });
+    const running = proxy;
+    const { hostname, port } = request;
+    const server = serveProxy({ proxy, hostname, port });
+    stop = async () => {
+      await server.stop();
+      await running.flush(stopFlushMs);
+      await running.close();
+      await store.close();
+    };
+    return { url: server.url, port: server.port };
+  }
+  if (request.type === "stop") return await stop?.();
+  if (proxy === undefined) throw new AglError("upstream", "the proxy is not started");
+  if (request.type === "upstreams") return proxy.setUpstreams(request.upstreams);
+  if (request.type === "flush") return await proxy.flush(request.deadlineMs);
+  if (request.type === "statistics") return proxy.statistics();
+  throw new AglError("upstream", `the proxy worker does not know ${request.type}`);
+});

@@ -1,0 +1,123 @@
+import { AglError } from "./errors.ts";
+import type { Upstream } from "./proxy/upstreams.ts";
+
+/** What a service worker is told, and what it answers. */
+export type ServiceRequest =
+  | { id: number; type: "start-store"; path: string; hostname: string; port: number; logFile: string }
+  | {
+      id: number;
+      type: "start-proxy";
+      storeUrl: string;
+      hostname: string;
+      port: number;
+      logFile: string;
+    }
+  | { id: number; type: "upstreams"; upstreams: Upstream[] }
+  | { id: number; type: "flush"; deadlineMs: number }
+  | { id: number; type: "statistics" }
+  | { id: number; type: "stop" };
+
+export type ServiceAnswer =
+  | { id: number; ok: true; value: unknown }
+  | { id: number; ok: false; boundary: AglError["boundary"]; message: string; remedy: string | undefined };
+
+type Unnumbered<Request> = Request extends { id: number } ? Omit<Request, "id"> : never;
+
+/** A server in a Bun worker of its own, so that a large query never delays a token. */
+class ServiceWorker {
+  readonly #worker: Worker;
+  readonly #waiting = new Map<
+    number,
+    { resolve: (value: unknown) => void; reject: (error: unknown) => void }
+  >();
+  #nextId = 1;
+  #ended: AglError | undefined;
+
+  constructor(name: string, url: URL) {
+    this.#worker = new Worker(url);
+    this.#worker.addEventListener("message", ({ data }: MessageEvent<ServiceAnswer>) => this.#answer(data));
+    this.#worker.addEventListener("error", (event) =>
+      this.#end(`the ${name} worker failed: ${event.message}`),
+    );
+    this.#worker.addEventListener("close", () => this.#end(`the ${name} worker ended`));
+  }
+
+  ask(request: Unnumbered<ServiceRequest>): Promise<unknown> {
+    if (this.#ended !== undefined) return Promise.reject(this.#ended);
+    const id = this.#nextId++;
+    return new Promise((resolve, reject) => {
+      this.#waiting.set(id, { resolve, reject });
+      this.#worker.postMessage({ ...request, id });
+    });
+  }
+
+  async stop(): Promise<void> {
+    if (this.#ended === undefined) await this.ask({ type: "stop" });
+    this.#worker.terminate();
+  }
+
+  #answer(answer: ServiceAnswer): void {
+    const waiting = this.#waiting.get(answer.id);
+    this.#waiting.delete(answer.id);
+    if (answer.ok) waiting?.resolve(answer.value);
+    else {
+      const { boundary, message, remedy } = answer;
+      waiting?.reject(new AglError(boundary, message, remedy === undefined ? {} : { remedy }));
+    }
+  }
+
+  #end(reason: string): void {
+    this.#ended ??= new AglError("store", reason);
+    for (const { reject } of this.#waiting.values()) reject(this.#ended);
+    this.#waiting.clear();
+  }
+}
+
+export interface RunningService {
+  url: string;
+  port: number;
+  stop(): Promise<void>;
+}
+
+export interface RunningProxy extends RunningService {
+  /** Atomic and live: calls in flight finish on the old list. An empty list answers 503. */
+  setUpstreams(upstreams: Upstream[]): Promise<void>;
+  /** Returns when all recorded calls are stored. */
+  flush(deadlineMs: number): Promise<void>;
+  statistics(): Promise<Record<string, unknown>>;
+}
+
+export async function startStoreWorker(options: {
+  path: string;
+  hostname: string;
+  port: number;
+  logFile: string;
+}): Promise<RunningService> {
+  const worker = new ServiceWorker("store", new URL("./store-worker.ts", import.meta.url));
+  const { url, port } = (await worker.ask({ type: "start-store", ...options })) as {
+    url: string;
+    port: number;
+  };
+  return { url, port, stop: () => worker.stop() };
+}
+
+export async function startProxyWorker(options: {
+  storeUrl: string;
+  hostname: string;
+  port: number;
+  logFile: string;
+}): Promise<RunningProxy> {
+  const worker = new ServiceWorker("proxy", new URL("./proxy-worker.ts", import.meta.url));
+  const { url, port } = (await worker.ask({ type: "start-proxy", ...options })) as {
+    url: string;
+    port: number;
+  };
+  return {
+    url,
+    port,
+    stop: () => worker.stop(),
+    setUpstreams: async (upstreams) => void (await worker.ask({ type: "upstreams", upstreams })),
+    flush: async (deadlineMs) => void (await worker.ask({ type: "flush", deadlineMs })),
+    statistics: async () => (await worker.ask({ type: "statistics" })) as Record<string, unknown>,
+  };
+}

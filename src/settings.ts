@@ -1,0 +1,72 @@
+import { logLevels } from "./log.ts";
+import { choice, integer, optional, real, text, toggle } from "./setting.ts";
+
+const port = { minimum: 1, maximum: 65_535 };
+
+/**
+ * Every setting there is. `engine.max_model_len` here is `[engine] max_model_len` in agl.toml,
+ * AGL_ENGINE_MAX_MODEL_LEN in the environment and --engine-max-model-len as a flag.
+ */
+export const settings = {
+  profile: choice(["auto", "cpu", "cuda"], "auto", "where to serve and train"),
+  model: optional(text("", "folder of the base model; the small model when unset", "folder")),
+  model_name: optional(
+    text("", "name agents use for the model; from the model's settings when unset", "name"),
+  ),
+  agent: optional(text("", "agent file (TypeScript); the math agent when unset", "file")),
+  seed: integer(0, "seed of sampling, selection and training"),
+  iterations: integer(2, "rounds of rollouts and training", { minimum: 1, maximum: 1_000 }),
+  mode: choice(["train"], "train", "mode of the training rollouts"),
+  log_level: choice(logLevels, "warning", "least severe log lines on stderr"),
+
+  "tasks.train": optional(text("", "training tasks (JSONL); the small model's when unset", "file")),
+  "tasks.validation": optional(text("", "validation tasks (JSONL); the small model's when unset", "file")),
+  "tasks.train_limit": optional(integer(0, "use only the first n training tasks", { minimum: 1 })),
+  "tasks.validation_limit": optional(integer(0, "use only the first n validation tasks", { minimum: 1 })),
+
+  "store.port": integer(4747, "port of the store", port),
+  "proxy.port": integer(12_358, "port of the recording proxy", port),
+
+  "engine.port": optional(integer(12_316, "TCP port of the engine; a private socket when unset", port)),
+  "engine.between": choice(["swap", "restart"], "swap", "how new weights get into the engine"),
+  "engine.max_model_len": optional(integer(0, "context length served, in tokens", { minimum: 16 })),
+  "engine.start_timeout_seconds": integer(600, "limit of one engine start", { minimum: 1 }),
+
+  "runners.count": integer(4, "runner workers", { minimum: 1, maximum: 256 }),
+  "runners.concurrency": integer(4, "attempts each worker holds at once", { minimum: 1, maximum: 256 }),
+
+  "rollouts.attempt_timeout_seconds": integer(300, "limit of one attempt", { minimum: 1 }),
+  "rollouts.phase_timeout_seconds": integer(7_200, "limit of one phase of rollouts", { minimum: 1 }),
+
+  "selection.rule": choice(
+    ["above-mean", "recipe"],
+    "above-mean",
+    "which calls are trained on: above-mean keeps those rewarded above the round's mean, recipe is Agent-lightning's rule",
+  ),
+  "selection.fraction": real(0.5, "best fraction of the rows", { minimum: 0.001, maximum: 1 }),
+  "selection.shuffle_rewards": toggle("control: rewards permuted between rollouts", { hidden: true }),
+
+  "trainer.timeout_seconds": integer(600, "limit of one training", { minimum: 1 }),
+  "trainer.threads": optional(integer(0, "CPU threads; all of them when unset", { minimum: 1 })),
+  "trainer.learning_rate": optional(real(0, "from the model's settings when unset", { maximum: 1 })),
+  "trainer.epochs": optional(integer(0, "from the model's settings when unset", { minimum: 1 })),
+  "trainer.batch_size": optional(integer(0, "from the model's settings when unset", { minimum: 1 })),
+  "trainer.lora_r": optional(integer(0, "from the model's settings when unset", { minimum: 1 })),
+  "trainer.lora_alpha": optional(integer(0, "from the model's settings when unset", { minimum: 1 })),
+
+  runs: text("runs", "folder in which each run gets a folder of its own", "folder"),
+  cache: optional(text("", "folder of Python environments; ~/.cache/agl when unset", "folder")),
+  python: optional(text("", "Python of an environment that exists already", "file")),
+  uv: optional(text("", "uv to use; from PATH when unset", "file")),
+  uvx: optional(text("", "uvx for tool servers; beside uv or from PATH when unset", "file")),
+} as const;
+
+export type SettingName = keyof typeof settings;
+
+export function flagOf(name: string): string {
+  return `--${name.replace(/[._]/g, "-")}`;
+}
+
+export function environmentNameOf(name: string): string {
+  return `AGL_${name.replace(/\./g, "_").toUpperCase()}`;
+}

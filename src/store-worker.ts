@@ -1,0 +1,23 @@
+import { AglError } from "./errors.ts";
+import { createLogger } from "./log.ts";
+import { serveStore } from "./server/serve.ts";
+import { answerParent } from "./service-messages.ts";
+import { openStore } from "./store/sqlite-store.ts";
+
+let stop: (() => Promise<void>) | undefined;
+
+answerParent("store", async (request) => {
+  if (request.type === "start-store") {
+    const log = createLogger("store", { level: "warning", file: request.logFile });
+    const store = openStore({ path: request.path, log });
+    const { hostname, port } = request;
+    const server = serveStore({ store, hostname, port, log });
+    stop = async () => {
+      await server.stop();
+      await store.close();
+    };
+    return { url: server.url, port: server.port };
+  }
+  if (request.type === "stop") return await stop?.();
+  throw new AglError("store", `the store worker does not know ${request.type}`);
+});
