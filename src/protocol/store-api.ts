@@ -58,6 +58,8 @@ export interface RolloutQuery extends Paging {
   status_in?: RolloutStatus[] | null;
   rollout_id_in?: string[] | null;
   rollout_id_contains?: string | null;
+  /** Upstream's dashboard asks for it; upstream's server ignores it. */
+  mode_in?: Mode[] | null;
   filter_logic?: "and" | "or";
 }
 

@@ -1,0 +1,189 @@
+import { AglError, StoreRequestError, messageOf } from "../errors.ts";
+import type { Logger } from "../log.ts";
+import type { DirectFetch } from "./loopback-fetch.ts";
+
+export interface StoreRequest {
+  method: "GET" | "POST";
+  /** Below the API's prefix, for example `/rollouts`. */
+  path: string;
+  body?: unknown;
+  signal?: AbortSignal;
+  timeoutMs?: number;
+  /** False for a request that must not be processed twice: it is repeated only when it never arrived. */
+  repeatable?: boolean;
+}
+
+export interface Health {
+  ok: boolean;
+  storeId?: string;
+  /** Whether the store knows `wait_seconds`. */
+  waits: boolean;
+}
+
+export interface RequesterOptions {
+  url: string;
+  fetch: DirectFetch;
+  timeoutMs: number;
+  retryDelaysMs: readonly number[];
+  log: Logger;
+}
+
+/** Delays before the second, third and fourth health probe (W-19). */
+const probeDelaysMs = [100, 200, 500];
+const probeTimeoutMs = 5_000;
+
+/** What went wrong with one try, and whether the store may have processed it. */
+class FailedTry extends Error {
+  readonly arrived: boolean;
+  readonly status: number | undefined;
+
+  constructor(message: string, arrived: boolean, status?: number, cause?: unknown) {
+    super(message, { cause });
+    this.arrived = arrived;
+    this.status = status;
+  }
+}
+
+/** Sends requests by upstream's client rules (W-19): 5xx, 408 and network failures are repeated while the store is healthy. */
+export class Requester {
+  readonly #options: RequesterOptions;
+  readonly #prefix: string;
+
+  constructor(options: RequesterOptions) {
+    this.#options = options;
+    this.#prefix = `${options.url.replace(/\/+$/, "")}/v1/agl`;
+  }
+
+  async send(request: StoreRequest): Promise<any> {
+    for (const delayMs of [...this.#options.retryDelaysMs, null]) {
+      try {
+        return await this.#try(request);
+      } catch (error) {
+        if (!(error instanceof FailedTry)) throw error;
+        const repeat =
+          delayMs !== null && mayRepeat(request, error) && (await this.#becomesHealthy(request.signal));
+        if (!repeat) throw this.#asStoreError(request, error);
+        this.#options.log.warning("a store request is repeated", {
+          path: request.path,
+          after: error.message,
+        });
+        await sleep(delayMs, request.signal);
+      }
+    }
+  }
+
+  async health(signal?: AbortSignal): Promise<Health> {
+    try {
+      const response = await this.#fetch("/health", { signal: withTimeout(probeTimeoutMs, signal) });
+      const body: unknown = response.ok ? await response.json() : null;
+      if (typeof body !== "object" || body === null) return { ok: false, waits: false };
+      const { store_id: storeId, wait_seconds: waits } = body as Record<string, unknown>;
+      return { ok: true, waits: waits === true, ...(typeof storeId === "string" ? { storeId } : {}) };
+    } catch {
+      return { ok: false, waits: false };
+    }
+  }
+
+  async #try(request: StoreRequest): Promise<unknown> {
+    let response: Response;
+    let text: string;
+    try {
+      response = await this.#fetch(request.path, this.#init(request));
+      text = await response.text();
+    } catch (error) {
+      request.signal?.throwIfAborted();
+      throw new FailedTry(messageOf(error), !neverArrived(error), undefined, error);
+    }
+    if (response.ok) return parseAnswer(response, text);
+    if (response.status >= 500 || response.status === 408) {
+      throw new FailedTry(
+        `${response.status} ${text.slice(0, 500)}`,
+        response.status !== 503,
+        response.status,
+      );
+    }
+    throw refusal(request, response.status, text);
+  }
+
+  #init(request: StoreRequest): RequestInit {
+    const signal = withTimeout(request.timeoutMs ?? this.#options.timeoutMs, request.signal);
+    if (request.body === undefined) return { method: request.method, signal };
+    const headers = { "content-type": "application/json" };
+    return { method: request.method, signal, headers, body: JSON.stringify(request.body) };
+  }
+
+  #fetch(path: string, init: RequestInit): Promise<Response> {
+    return this.#options.fetch(this.#prefix + path, init);
+  }
+
+  async #becomesHealthy(signal: AbortSignal | undefined): Promise<boolean> {
+    for (const delayMs of [...probeDelaysMs, null]) {
+      if ((await this.health(signal)).ok) return true;
+      if (delayMs !== null) await sleep(delayMs, signal);
+    }
+    return false;
+  }
+
+  #asStoreError({ method, path }: StoreRequest, error: FailedTry): AglError {
+    const message = `the store at ${this.#options.url} did not answer ${method} ${path}: ${error.message}`;
+    return new AglError("store", message, {
+      remedy: "check that the store runs and that its address is right",
+      cause: error,
+    });
+  }
+}
+
+function mayRepeat({ repeatable }: StoreRequest, error: FailedTry): boolean {
+  return repeatable !== false || !error.arrived;
+}
+
+function neverArrived(error: unknown): boolean {
+  const code = (error as { code?: unknown } | null)?.code;
+  return code === "ECONNREFUSED" || code === "ConnectionRefused" || code === "FailedToOpenSocket";
+}
+
+/** W-14: an answer of another type comes from something that is not a store. */
+function parseAnswer(response: Response, text: string): unknown {
+  const type = response.headers.get("content-type") ?? "";
+  if (!type.startsWith("application/json")) {
+    throw new FailedTry(`the answer is ${type || "untyped"}, not JSON`, true, response.status);
+  }
+  try {
+    return JSON.parse(text);
+  } catch (error) {
+    throw new FailedTry(`the answer is not JSON: ${messageOf(error)}`, true, response.status, error);
+  }
+}
+
+function refusal({ method, path }: StoreRequest, status: number, text: string): Error {
+  const detail = detailOf(text);
+  if (status === 400 || status === 404 || status === 409 || status === 422) {
+    return new StoreRequestError(status, detail);
+  }
+  return new AglError("store", `the store refused ${method} ${path}: ${status} ${JSON.stringify(detail)}`, {
+    cause: { status },
+  });
+}
+
+function detailOf(text: string): unknown {
+  try {
+    return (JSON.parse(text) as { detail?: unknown }).detail ?? text;
+  } catch {
+    return text.slice(0, 500);
+  }
+}
+
+function withTimeout(timeoutMs: number, signal: AbortSignal | undefined): AbortSignal {
+  const timeout = AbortSignal.timeout(timeoutMs);
+  return signal === undefined ? timeout : AbortSignal.any([signal, timeout]);
+}
+
+async function sleep(ms: number, signal: AbortSignal | undefined): Promise<void> {
+  signal?.throwIfAborted();
+  const { promise, resolve } = Promise.withResolvers<void>();
+  const timer = setTimeout(resolve, ms);
+  signal?.addEventListener("abort", () => resolve(), { once: true });
+  await promise;
+  clearTimeout(timer);
+  signal?.throwIfAborted();
+}

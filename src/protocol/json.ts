@@ -1,0 +1,91 @@
+/**
+ * JSON that comes back as it went in. `JSON.parse` alone turns `1.0` into `1`, rounds integers
+ * beyond 2^53, and refuses the tokens NaN and Infinity that Python writes. Numbers that would
+ * change become raw JSON values, which `JSON.stringify` writes digit for digit; the tokens become
+ * numbers that are written as null.
+ */
+
+interface RawJson {
+  readonly rawJSON: string;
+}
+
+interface RawJsonSupport {
+  rawJSON(text: string): RawJson;
+  isRawJSON(value: unknown): value is RawJson;
+}
+
+type Reviver = (this: unknown, key: string, value: unknown, context: { source?: string }) => unknown;
+type Parse = (text: string, reviver: Reviver) => unknown;
+
+const support = JSON as unknown as RawJsonSupport;
+
+/** Finds every number that might change, and some that do not: strings are not told apart. */
+const suspectNumber = /(?:^|[[:,\s])-?(?:\d{16}|\d+\.0+(?!\d)|\d+(?:\.\d+)?[eE])/;
+const stringOrToken = /"(?:[^"\\]|\\.)*"|-?\bInfinity\b|\bNaN\b/g;
+
+/** Throws SyntaxError for what is not JSON, apart from Python's three tokens. */
+export function parseJson(text: string): unknown {
+  if (suspectNumber.test(text)) return parseWithTokens(text);
+  try {
+    return JSON.parse(text);
+  } catch (error) {
+    if (!/NaN|Infinity/.test(text)) throw error;
+    return parseWithTokens(text);
+  }
+}
+
+function parseWithTokens(text: string): unknown {
+  const parse = JSON.parse as Parse;
+  try {
+    return parse(text, keepNumber);
+  } catch (error) {
+    if (!/NaN|Infinity/.test(text)) throw error;
+    return parse(
+      text.replace(stringOrToken, (match) => (match.startsWith('"') ? match : "1e999")),
+      keepNumber,
+    );
+  }
+}
+
+function keepNumber(_key: string, value: unknown, context: { source?: string }): unknown {
+  if (typeof value !== "number" || context.source === undefined) return value;
+  if (!Number.isFinite(value)) return support.rawJSON("null");
+  return context.source === String(value) ? value : support.rawJSON(context.source);
+}
+
+/** A number written as it is given, for example `1.0`. */
+export function exactNumber(text: string): unknown {
+  return support.rawJSON(text);
+}
+
+/** The digits of a number from `parseJson`; `null` for a token such as NaN; undefined for anything else. */
+export function numberText(value: unknown): string | undefined {
+  if (typeof value === "number") return String(value);
+  return support.isRawJSON(value) ? value.rawJSON : undefined;
+}
+
+/** The number behind a value from `parseJson`; NaN for the tokens; undefined for anything else. */
+export function numberOf(value: unknown): number | undefined {
+  if (typeof value === "number") return value;
+  if (!support.isRawJSON(value)) return undefined;
+  return value.rawJSON === "null" ? Number.NaN : Number(value.rawJSON);
+}
+
+export function isJsonObject(value: unknown): value is { [name: string]: unknown } {
+  return typeof value === "object" && value !== null && !Array.isArray(value) && !support.isRawJSON(value);
+}
+
+/**
+ * An object read from stored JSON texts. Its members are plain JavaScript values; where a text holds
+ * numbers that these cannot show, `JSON.stringify` of the object still writes them unchanged.
+ */
+export function exactOnWire<Item extends object>(
+  texts: readonly (string | null)[],
+  build: (parse: (text: string) => any) => Item,
+): Item {
+  const item = build(JSON.parse);
+  if (texts.some((text) => text !== null && suspectNumber.test(text))) {
+    Object.defineProperty(item, "toJSON", { value: () => build(parseJson), enumerable: false });
+  }
+  return item;
+}

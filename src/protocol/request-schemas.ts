@@ -1,0 +1,111 @@
+import * as v from "valibot";
+import { attemptStatuses, modes, rolloutStatuses, workerStatuses } from "./enums.ts";
+import { opaqueObject, wireInteger, wireNumber, wireNumberOrNull } from "./wire-values.ts";
+
+const text = v.string();
+const nullableText = v.nullish(text);
+
+export const configSchema = v.object({
+  timeout_seconds: v.optional(wireNumberOrNull),
+  unresponsive_seconds: v.optional(wireNumberOrNull),
+  max_attempts: v.optional(v.pipe(wireInteger, v.minValue(1, "Input should be greater than or equal to 1"))),
+  retry_condition: v.optional(v.array(v.picklist(attemptStatuses))),
+});
+
+const newRollout = {
+  input: v.unknown(),
+  mode: v.nullish(v.picklist(modes)),
+  resources_id: nullableText,
+  config: v.nullish(configSchema),
+  metadata: v.nullish(opaqueObject),
+};
+
+export const enqueueSchema = v.object({ rollouts: v.array(v.object(newRollout)) });
+
+export const startRolloutSchema = v.object({ ...newRollout, worker_id: nullableText });
+
+export const startAttemptSchema = v.nullish(v.object({ worker_id: nullableText }), {});
+
+const waitSeconds = v.optional(
+  v.pipe(wireNumber, v.minValue(0, "Input should be greater than or equal to 0")),
+);
+
+export const dequeueSchema = v.nullish(
+  v.object({ limit: v.optional(wireInteger), worker_id: nullableText, wait_seconds: waitSeconds }),
+  {},
+);
+
+export const waitSchema = v.object({
+  rollout_ids: v.array(text),
+  timeout: v.optional(wireNumberOrNull),
+  wait_seconds: waitSeconds,
+});
+
+/** Null is let through where it is refused with a sentence later (E-12, E-15). */
+export const rolloutPatchSchema = v.object({
+  input: v.optional(v.unknown()),
+  mode: v.nullish(v.picklist(modes)),
+  resources_id: nullableText,
+  status: v.nullish(v.picklist(rolloutStatuses)),
+  config: v.nullish(configSchema),
+  metadata: v.nullish(opaqueObject),
+});
+
+export const attemptPatchSchema = v.object({
+  status: v.nullish(v.picklist(attemptStatuses)),
+  worker_id: nullableText,
+  last_heartbeat_time: v.nullish(wireNumber),
+  metadata: v.nullish(opaqueObject),
+});
+
+const paging = {
+  sort_by: nullableText,
+  sort_order: v.optional(v.picklist(["asc", "desc"])),
+  limit: v.optional(wireInteger),
+  offset: v.optional(wireInteger),
+};
+
+const filterLogic = v.optional(v.picklist(["and", "or"]));
+
+export const rolloutQuerySchema = v.object({
+  ...paging,
+  status_in: v.nullish(v.array(v.picklist(rolloutStatuses))),
+  rollout_id_in: v.nullish(v.array(text)),
+  rollout_id_contains: nullableText,
+  mode_in: v.nullish(v.array(v.picklist(modes))),
+  filter_logic: filterLogic,
+});
+
+export const attemptQuerySchema = v.object(paging);
+
+export const resourcesQuerySchema = v.object({
+  ...paging,
+  resources_id: nullableText,
+  resources_id_contains: nullableText,
+});
+
+export const spanQuerySchema = v.object({
+  ...paging,
+  rollout_id: text,
+  attempt_id: nullableText,
+  trace_id: nullableText,
+  trace_id_contains: nullableText,
+  span_id: nullableText,
+  span_id_contains: nullableText,
+  parent_id: nullableText,
+  parent_id_contains: nullableText,
+  name: nullableText,
+  name_contains: nullableText,
+  filter_logic: filterLogic,
+});
+
+export const workerQuerySchema = v.object({
+  ...paging,
+  status_in: v.nullish(v.array(v.picklist(workerStatuses))),
+  worker_id_contains: nullableText,
+  filter_logic: filterLogic,
+});
+
+export const nextSequenceSchema = v.object({ rollout_id: text, attempt_id: text });
+
+export const heartbeatSchema = v.nullish(v.object({ heartbeat_stats: v.nullish(opaqueObject) }), {});

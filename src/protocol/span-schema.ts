@@ -1,0 +1,52 @@
+import * as v from "valibot";
+import { attributesSchema } from "./attributes.ts";
+import { statusCodes } from "./enums.ts";
+import type { Span } from "./types.ts";
+import { wireInteger, wireNumberOrNull } from "./wire-values.ts";
+
+const nullableText = v.nullable(v.string());
+
+/** Unknown members are kept on spans and their parts, but not on the span's resource (D-3). */
+const contextSchema = v.looseObject({
+  trace_id: v.string(),
+  span_id: v.string(),
+  is_remote: v.boolean(),
+  trace_state: v.record(v.string(), v.string()),
+});
+
+/** E-21: every member is required, also when it is null; D-10 names the three defaults. */
+export const spanSchema = v.looseObject({
+  rollout_id: v.string(),
+  attempt_id: v.string(),
+  sequence_id: wireInteger,
+  trace_id: v.string(),
+  span_id: v.string(),
+  parent_id: nullableText,
+  name: v.string(),
+  status: v.looseObject({
+    status_code: v.picklist(statusCodes),
+    description: v.optional(nullableText, null),
+  }),
+  attributes: attributesSchema,
+  events: v.array(
+    v.looseObject({
+      name: v.string(),
+      attributes: attributesSchema,
+      timestamp: v.optional(wireNumberOrNull, null),
+    }),
+  ),
+  links: v.array(
+    v.looseObject({
+      context: contextSchema,
+      attributes: v.optional(v.nullable(attributesSchema), null),
+    }),
+  ),
+  start_time: wireNumberOrNull,
+  end_time: wireNumberOrNull,
+  context: v.nullable(contextSchema),
+  parent: v.nullable(contextSchema),
+  resource: v.object({ attributes: attributesSchema, schema_url: v.string() }),
+}) satisfies v.GenericSchema<unknown, Span>;
+
+/** Each span of a batch is judged on its own. */
+export const spanBatchSchema = v.object({ spans: v.array(v.unknown()) });

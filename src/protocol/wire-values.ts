@@ -1,0 +1,38 @@
+import * as v from "valibot";
+import { isJsonObject, numberOf } from "./json.ts";
+import type { JsonObject } from "./types.ts";
+
+/**
+ * Scalars as they arrive: from `parseJson` (whose numbers may be raw JSON values), or as the strings of
+ * a query. A numeric string and an integral float are taken for numbers, as upstream does (W-13).
+ */
+function receivedNumber(value: unknown): number | undefined {
+  if (typeof value !== "string") return numberOf(value);
+  return /^\s*[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?\s*$/.test(value) ? Number(value) : undefined;
+}
+
+function isNumber(value: unknown): boolean {
+  return receivedNumber(value) !== undefined;
+}
+
+export const wireNumber = v.pipe(
+  v.custom<number>((value) => Number.isFinite(receivedNumber(value)), "Input should be a finite number"),
+  v.transform((value) => receivedNumber(value) as number),
+);
+
+export const wireInteger = v.pipe(
+  v.custom<number>((value) => Number.isSafeInteger(receivedNumber(value)), "Input should be a valid integer"),
+  v.transform((value) => receivedNumber(value) as number),
+);
+
+/** W-12: NaN and the infinities count as null. */
+export const wireNumberOrNull = v.pipe(
+  v.custom<number | null>((value) => value === null || isNumber(value), "Input should be a number or null"),
+  v.transform((value): number | null => {
+    const number = value === null ? Number.NaN : (receivedNumber(value) as number);
+    return Number.isFinite(number) ? number : null;
+  }),
+);
+
+/** Kept as it is, whatever it holds. */
+export const opaqueObject = v.custom<JsonObject>(isJsonObject, "Input should be a valid object");

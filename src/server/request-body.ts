@@ -1,0 +1,31 @@
+import type { Context } from "hono";
+import { StoreRequestError, messageOf } from "../errors.ts";
+import { parseJson } from "../protocol/json.ts";
+
+export class BodyTooLarge extends Error {
+  constructor(maxBodyBytes: number) {
+    super(`The request body is larger than ${maxBodyBytes} bytes`);
+  }
+}
+
+/** The JSON body; undefined when there is none, whatever its content type says (W-8). */
+export async function readBody(c: Context, maxBodyBytes: number): Promise<unknown> {
+  if (Number(c.req.header("content-length") ?? 0) > maxBodyBytes) throw new BodyTooLarge(maxBodyBytes);
+  const bytes = await c.req.arrayBuffer();
+  if (bytes.byteLength > maxBodyBytes) throw new BodyTooLarge(maxBodyBytes);
+  if (bytes.byteLength === 0) return undefined;
+  try {
+    return parseJson(new TextDecoder("utf-8", { fatal: true }).decode(bytes));
+  } catch (error) {
+    const detail = { type: "json_invalid", loc: ["body", 0], msg: "JSON decode error", input: {} };
+    throw new StoreRequestError(422, [{ ...detail, ctx: { error: messageOf(error) } }]);
+  }
+}
+
+/** Query parameters: the named ones as lists, of the others the last value. */
+export function readQuery(c: Context, lists: readonly string[] = []): Record<string, unknown> {
+  const entries = Object.entries(c.req.queries());
+  return Object.fromEntries(
+    entries.map(([name, values]) => [name, lists.includes(name) ? values : values.at(-1)]),
+  );
+}

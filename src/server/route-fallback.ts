@@ -1,0 +1,35 @@
+import type { Context } from "hono";
+
+export interface Route {
+  method: "GET" | "POST";
+  /** Hono's notation, for example `/v1/agl/rollouts/:rollout_id`. */
+  path: string;
+  handle: (c: Context) => Response | Promise<Response>;
+}
+
+/** W-5, W-6: 405 with `allow` for a known path, 307 for one with a trailing slash, else 404. */
+export function answerOtherwise(c: Context, routes: readonly Route[]): Response {
+  const url = new URL(c.req.url);
+  const allowed = methodsOf(url.pathname, routes);
+  if (allowed.length > 0) {
+    return c.json({ detail: "Method Not Allowed" }, 405, { allow: allowed.join(", ") });
+  }
+  const slashless = url.pathname.replace(/\/$/, "");
+  if (slashless !== url.pathname && methodsOf(slashless, routes).length > 0) {
+    return c.redirect(slashless + url.search, 307);
+  }
+  return c.json({ detail: "Not Found" }, 404);
+}
+
+function methodsOf(path: string, routes: readonly Route[]): string[] {
+  const segments = path.split("/");
+  const matching = routes.filter((route) => matches(route.path.split("/"), segments));
+  return [...new Set(matching.map(({ method }) => method))].sort();
+}
+
+function matches(pattern: readonly string[], segments: readonly string[]): boolean {
+  if (pattern.length !== segments.length) return false;
+  return pattern.every((part, index) =>
+    part.startsWith(":") ? segments[index] !== "" : part === segments[index],
+  );
+}

@@ -1,0 +1,57 @@
+import type { Database } from "bun:sqlite";
+import { readFileSync } from "node:fs";
+import { AglError } from "../errors.ts";
+
+interface Holder {
+  pid: number;
+  started: string | null;
+}
+
+/**
+ * Takes the file for this process, or refuses with the holder's pid. The check and the claim are one
+ * immediate transaction, so of two processes that start together one wins. Returns whether an earlier
+ * holder died without releasing the file.
+ */
+export function claimFile(db: Database, path: string): { uncleanStop: boolean } {
+  const claim = db.transaction((): { uncleanStop: boolean } => {
+    db.run("CREATE TABLE IF NOT EXISTS holder (pid INTEGER NOT NULL, started TEXT)");
+    const holder = db.query<Holder, []>("SELECT pid, started FROM holder").get();
+    if (holder !== null && isAlive(holder)) throw inUse(path, holder.pid);
+    db.run("DELETE FROM holder");
+    db.run("INSERT INTO holder (pid, started) VALUES (?, ?)", [process.pid, startOf(process.pid)]);
+    return { uncleanStop: holder !== null };
+  });
+  return claim.immediate();
+}
+
+export function releaseFile(db: Database): void {
+  db.run("DELETE FROM holder");
+}
+
+function inUse(path: string, pid: number): AglError {
+  return new AglError("store", `${path} is in use by process ${pid}`, {
+    remedy: "stop that process, use it through its HTTP address, or choose another store file",
+  });
+}
+
+/** A pid may have passed to another process since; its start time tells. */
+function isAlive(holder: Holder): boolean {
+  try {
+    process.kill(holder.pid, 0);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== "EPERM") return false;
+  }
+  const started = startOf(holder.pid);
+  return started === null || holder.started === null || started === holder.started;
+}
+
+/** Clock ticks between boot and the start of the process, with the boot's id; null where there is no /proc. */
+function startOf(pid: number): string | null {
+  try {
+    const stat = readFileSync(`/proc/${pid}/stat`, "utf8");
+    const boot = readFileSync("/proc/sys/kernel/random/boot_id", "utf8").trim();
+    return `${boot}:${stat.slice(stat.lastIndexOf(")") + 2).split(" ")[19]}`;
+  } catch {
+    return null;
+  }
+}

@@ -1,0 +1,78 @@
+import type { Database } from "bun:sqlite";
+import { AglError } from "../errors.ts";
+
+/** "AGL1": tells a store from other SQLite files. */
+const applicationId = 0x41474c31;
+
+/** One entry per schema version, in order; released entries never change. */
+const migrations = [
+  `
+  CREATE TABLE store (store_id TEXT NOT NULL);
+  CREATE TABLE rollouts (
+    row INTEGER PRIMARY KEY, rollout_id TEXT NOT NULL UNIQUE, input TEXT NOT NULL,
+    start_time REAL NOT NULL, end_time REAL, mode TEXT, resources_id TEXT, status TEXT NOT NULL,
+    config TEXT NOT NULL, metadata TEXT, attempt_count INTEGER NOT NULL);
+  CREATE INDEX rollouts_by_status ON rollouts (status);
+  CREATE TABLE attempts (
+    row INTEGER PRIMARY KEY, rollout_id TEXT NOT NULL, attempt_id TEXT NOT NULL, sequence_id INTEGER NOT NULL,
+    start_time REAL NOT NULL, end_time REAL, status TEXT NOT NULL, worker_id TEXT,
+    last_heartbeat_time REAL, metadata TEXT);
+  CREATE UNIQUE INDEX attempts_by_id ON attempts (rollout_id, attempt_id);
+  CREATE UNIQUE INDEX attempts_by_sequence ON attempts (rollout_id, sequence_id);
+  CREATE TABLE queue (position INTEGER PRIMARY KEY, rollout_id TEXT NOT NULL UNIQUE);
+  CREATE TABLE resources (
+    row INTEGER PRIMARY KEY, resources_id TEXT NOT NULL UNIQUE, create_time REAL NOT NULL,
+    update_time REAL NOT NULL, version INTEGER NOT NULL, resources TEXT NOT NULL, written INTEGER NOT NULL);
+  CREATE INDEX resources_by_writing ON resources (written);
+  CREATE TABLE spans (
+    row INTEGER PRIMARY KEY, rollout_id TEXT NOT NULL, attempt_id TEXT NOT NULL, span_id TEXT NOT NULL,
+    sequence_id INTEGER NOT NULL, trace_id TEXT NOT NULL, parent_id TEXT, name TEXT NOT NULL,
+    status_code TEXT NOT NULL, start_time REAL, end_time REAL, json TEXT NOT NULL);
+  CREATE UNIQUE INDEX spans_by_id ON spans (rollout_id, attempt_id, span_id);
+  CREATE INDEX spans_by_sequence ON spans (rollout_id, sequence_id);
+  CREATE TABLE sequences (rollout_id TEXT PRIMARY KEY, last INTEGER NOT NULL);
+  CREATE TABLE workers (
+    row INTEGER PRIMARY KEY, worker_id TEXT NOT NULL UNIQUE, status TEXT NOT NULL, heartbeat_stats TEXT,
+    last_heartbeat_time REAL, last_dequeue_time REAL, last_busy_time REAL, last_idle_time REAL,
+    current_rollout_id TEXT, current_attempt_id TEXT);
+  `,
+];
+
+export const schemaVersion = migrations.length;
+
+/** Refuses a file that a newer agl has written, or that is no store at all. */
+export function requireKnownFile(db: Database, path: string): void {
+  const version = readPragma(db, "user_version");
+  if (version > schemaVersion) {
+    throw new AglError("store", `${path} has schema version ${version}, this agl knows ${schemaVersion}`, {
+      remedy: "use the agl that wrote it or a newer one, or another store file",
+    });
+  }
+  const tables = db.query<{ n: number }, []>("SELECT count(*) AS n FROM sqlite_schema").get()?.n ?? 0;
+  if (tables > 0 && readPragma(db, "application_id") !== applicationId) {
+    throw new AglError("store", `${path} is a SQLite file of another program`, {
+      remedy: "choose another store file",
+    });
+  }
+}
+
+/** Brings the file to the current schema, one transaction per version. */
+export function migrate(db: Database, newStoreId: string): void {
+  for (let version = readPragma(db, "user_version"); version < schemaVersion; version += 1) {
+    db.transaction(() => {
+      db.run(migrations[version]!);
+      if (version === 0) db.run("INSERT INTO store (store_id) VALUES (?)", [newStoreId]);
+      db.run(`PRAGMA user_version = ${version + 1}`);
+    }).immediate();
+  }
+}
+
+/** Called before any table is made, so that even a half-made file is known as ours. */
+export function markAsStore(db: Database): void {
+  db.run(`PRAGMA application_id = ${applicationId}`);
+}
+
+function readPragma(db: Database, name: "user_version" | "application_id"): number {
+  const row = db.query<Record<string, number>, []>(`PRAGMA ${name}`).get();
+  return row?.[name] ?? 0;
+}

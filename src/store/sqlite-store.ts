@@ -1,0 +1,357 @@
+import type { Database } from "bun:sqlite";
+import { AglError, messageOf } from "../errors.ts";
+import { silentLogger } from "../log.ts";
+import type { Logger } from "../log.ts";
+import { isFinished, isQueuing } from "../protocol/enums.ts";
+import type {
+  AttemptPatch,
+  CallOptions,
+  DequeueRequest,
+  EnqueueRolloutRequest,
+  Paging,
+  ResourcesQuery,
+  RolloutPatch,
+  RolloutQuery,
+  SpanBatchResult,
+  SpanQuery,
+  StartRolloutRequest,
+  StoreApi,
+  WaitRequest,
+  WorkerQuery,
+} from "../protocol/store-api.ts";
+import type {
+  Attempt,
+  AttemptedRollout,
+  JsonObject,
+  NamedResources,
+  Page,
+  ResourcesUpdate,
+  Rollout,
+  Span,
+  Statistics,
+  Worker,
+} from "../protocol/types.ts";
+import { createClock } from "./clock.ts";
+import { ScanDebounce } from "./health.ts";
+import { HeldDequeues } from "./held-dequeues.ts";
+import { releaseFile } from "./holder.ts";
+import { Holds } from "./hold.ts";
+import { Operations } from "./operations.ts";
+import type { StatusChange } from "./operations.ts";
+import { requirePage } from "./query.ts";
+import type { RowPage } from "./query.ts";
+import { RolloutWaits } from "./rollout-waits.ts";
+import { attemptedRolloutOf, attemptOf, resourcesOf, rolloutOf, spanOf, workerOf } from "./rows.ts";
+import { openStoreFile } from "./store-file.ts";
+import { WriteQueue } from "./write-queue.ts";
+
+/** No answer is held longer for our `wait_seconds`, so that a vanished peer is noticed. */
+export const maxWaitSeconds = 60;
+
+export interface OpenStoreOptions {
+  /** A file, made when it is missing, or ":memory:". */
+  path: string;
+  /** H-1: shortest time between two health scans; 0 scans at every call that asks for it. */
+  scanDebounceSeconds?: number;
+  /** Unix seconds; must grow with every call. */
+  now?: () => number;
+  log?: Logger;
+}
+
+/** Opens the store's file for this process alone. */
+export function openStore(options: OpenStoreOptions): SqliteStore {
+  const { path, scanDebounceSeconds = 10, now = createClock(), log = silentLogger } = options;
+  const { db, storeId } = openStoreFile(path, log);
+  return new SqliteStore({ db, storeId, scanDebounceSeconds, now, log });
+}
+
+interface StoreParts {
+  db: Database;
+  storeId: string;
+  scanDebounceSeconds: number;
+  now: () => number;
+  log: Logger;
+}
+
+/** The durable store: one process, one connection, one writer. Made by `openStore`. */
+export class SqliteStore implements StoreApi {
+  readonly storeId: string;
+  readonly #db: Database;
+  readonly #now: () => number;
+  readonly #log: Logger;
+  readonly #started: number;
+  readonly #debounceSeconds: number;
+  readonly #scanDebounce: ScanDebounce;
+  readonly #operations: Operations;
+  readonly #writes: WriteQueue<StatusChange>;
+  readonly #holds = new Holds();
+  readonly #waits = new RolloutWaits();
+  readonly #held = new HeldDequeues();
+  #scansWhileHeld: NodeJS.Timeout | undefined;
+  #scanning = 0;
+  #closed = false;
+
+  constructor(parts: StoreParts) {
+    this.storeId = parts.storeId;
+    this.#db = parts.db;
+    this.#now = parts.now;
+    this.#log = parts.log;
+    this.#started = parts.now();
+    this.#debounceSeconds = parts.scanDebounceSeconds;
+    this.#scanDebounce = new ScanDebounce(parts.scanDebounceSeconds);
+    const journal: StatusChange[] = [];
+    this.#operations = new Operations(parts.db, parts.now, journal);
+    this.#writes = new WriteQueue(parts.db, { journal, onCommit: (changes) => this.#wake(changes) });
+  }
+
+  async enqueueRollouts(requests: EnqueueRolloutRequest[]): Promise<Rollout[]> {
+    if (requests.length === 0) return [];
+    return this.#scanThenWrite(() => this.#operations.enqueue(requests));
+  }
+
+  /** On an aborted signal nothing is handed out and the answer is empty. */
+  async dequeueRollouts(request: DequeueRequest, options: CallOptions = {}): Promise<AttemptedRollout[]> {
+    const { signal } = options;
+    if ((request.limit ?? 1) <= 0 || signal?.aborted) return [];
+    this.#scan();
+    const claimed = await this.#dequeue(request, signal);
+    const seconds = Math.min(request.wait_seconds ?? 0, maxWaitSeconds);
+    if (claimed.length > 0 || !(seconds > 0) || this.#closed || signal?.aborted) return claimed;
+    const hold = this.#holds.open(seconds, signal);
+    return this.#whileScanning(() => this.#held.wait(request, hold));
+  }
+
+  async startRollout(request: StartRolloutRequest): Promise<AttemptedRollout> {
+    return this.#scanThenWrite(() => this.#operations.start(request));
+  }
+
+  async startAttempt(rolloutId: string, workerId?: string | null): Promise<AttemptedRollout> {
+    return this.#scanThenWrite(() => this.#operations.startAttempt(rolloutId, workerId ?? null));
+  }
+
+  async queryRollouts(query: RolloutQuery): Promise<Page<Rollout | AttemptedRollout>> {
+    await this.#scan();
+    return pageOf(this.#operations.rollouts.list(query), ({ rollout, latest }) =>
+      attemptedRolloutOf(rollout, latest),
+    );
+  }
+
+  async getRollout(rolloutId: string): Promise<Rollout | AttemptedRollout | null> {
+    await this.#scan();
+    const found = this.#operations.rollouts.getWithLatest(rolloutId);
+    return found === null ? null : attemptedRolloutOf(found.rollout, found.latest);
+  }
+
+  async updateRollout(rolloutId: string, patch: RolloutPatch): Promise<Rollout> {
+    return this.#scanThenWrite(() => this.#operations.updateRollout(rolloutId, patch));
+  }
+
+  /** Ends early, with what is finished by then, on an aborted signal or when the store closes. */
+  async waitForRollouts(request: WaitRequest, options: CallOptions = {}): Promise<Rollout[]> {
+    await this.#scan();
+    const byCondition = request.wait_seconds !== undefined;
+    const seconds = byCondition
+      ? Math.min(request.wait_seconds ?? 0, maxWaitSeconds)
+      : (request.timeout ?? null);
+    if ((seconds === null || seconds > 0) && !options.signal?.aborted) {
+      const rollouts = this.#operations.rollouts.getMany(request.rollout_ids).map((row) => ({
+        rolloutId: row.rollout_id,
+        finished: isFinished(row.status),
+      }));
+      const hold = this.#holds.open(seconds, options.signal);
+      const wait = () => this.#waits.until(byCondition ? "any" : "all", rollouts, hold);
+      await (byCondition ? this.#whileScanning(wait) : wait());
+    }
+    return this.#closed ? [] : this.#finished(request.rollout_ids);
+  }
+
+  async queryAttempts(rolloutId: string, paging: Paging = {}): Promise<Page<Attempt>> {
+    await this.#scan();
+    return pageOf(this.#operations.attempts.list(rolloutId, paging), attemptOf);
+  }
+
+  async getLatestAttempt(rolloutId: string): Promise<Attempt | null> {
+    await this.#scan();
+    const row = this.#operations.attempts.latest(rolloutId);
+    return row === null ? null : attemptOf(row);
+  }
+
+  async updateAttempt(rolloutId: string, attemptId: string, patch: AttemptPatch): Promise<Attempt> {
+    return this.#scanThenWrite(() => this.#operations.updateAttempt(rolloutId, attemptId, patch));
+  }
+
+  async queryResources(query: ResourcesQuery): Promise<Page<ResourcesUpdate>> {
+    this.#requireOpen();
+    return pageOf(this.#operations.resources.list(query), resourcesOf);
+  }
+
+  async addResources(resources: NamedResources): Promise<ResourcesUpdate> {
+    return this.#write(() => this.#operations.writeResources(null, resources));
+  }
+
+  async updateResources(resourcesId: string, resources: NamedResources): Promise<ResourcesUpdate> {
+    return this.#scanThenWrite(() => this.#operations.writeResources(resourcesId, resources));
+  }
+
+  async getResources(resourcesId: string): Promise<ResourcesUpdate | null> {
+    this.#requireOpen();
+    const row = this.#operations.resources.get(resourcesId);
+    return row === null ? null : resourcesOf(row);
+  }
+
+  async getLatestResources(): Promise<ResourcesUpdate | null> {
+    this.#requireOpen();
+    const row = this.#operations.resources.latest();
+    return row === null ? null : resourcesOf(row);
+  }
+
+  async addSpan(span: Span): Promise<Span | null> {
+    const outcome = await this.#write(() => this.#operations.addSpans([span]));
+    const refusal = outcome.refusals.get(0);
+    if (refusal !== undefined) throw refusal;
+    return outcome.stored === 1 ? span : null;
+  }
+
+  async addSpans(spans: Span[]): Promise<SpanBatchResult> {
+    if (spans.length === 0) return { stored: 0, duplicates: 0, rejected: [] };
+    const { stored, duplicates, refusals } = await this.#write(() => this.#operations.addSpans(spans));
+    const rejected = [...refusals].map(([index, error]) => ({ index, detail: error.message }));
+    return { stored, duplicates, rejected };
+  }
+
+  async querySpans(query: SpanQuery): Promise<Page<Span>> {
+    await this.#scan();
+    if (query.attempt_id !== "latest") return this.#listSpans(query);
+    const latest = this.#operations.attempts.latest(query.rollout_id);
+    if (latest !== null) return this.#listSpans({ ...query, attempt_id: latest.attempt_id });
+    return { items: [], ...requirePage(query), total: 0 };
+  }
+
+  async nextSequenceId(rolloutId: string, _attemptId: string): Promise<number> {
+    return this.#write(() => this.#operations.spans.nextSequence(rolloutId));
+  }
+
+  async queryWorkers(query: WorkerQuery): Promise<Page<Worker>> {
+    await this.#scan();
+    return pageOf(this.#operations.workers.list(query), workerOf);
+  }
+
+  async getWorker(workerId: string): Promise<Worker | null> {
+    this.#requireOpen();
+    const row = this.#operations.workers.get(workerId);
+    return row === null ? null : workerOf(row);
+  }
+
+  async updateWorker(workerId: string, heartbeatStats?: JsonObject): Promise<Worker> {
+    return this.#write(() => this.#operations.workerHeartbeat(workerId, heartbeatStats));
+  }
+
+  async statistics(): Promise<Statistics> {
+    this.#requireOpen();
+    return {
+      name: "SqliteStore",
+      total_rollouts: this.#operations.rollouts.count(),
+      total_attempts: this.#operations.attempts.count(),
+      total_spans: this.#operations.spans.count(),
+      total_resources: this.#operations.resources.count(),
+      total_workers: this.#operations.workers.count(),
+      uptime: this.#now() - this.#started,
+    };
+  }
+
+  /** Answers what was accepted, ends every wait, and releases the file. */
+  async close(): Promise<void> {
+    if (this.#closed) return;
+    this.#writes.flush();
+    this.#closed = true;
+    clearInterval(this.#scansWhileHeld);
+    this.#holds.releaseAll();
+    releaseFile(this.#db);
+    this.#db.run("PRAGMA wal_checkpoint(TRUNCATE)");
+    this.#db.close();
+  }
+
+  #write<Value>(run: () => Value): Promise<Value> {
+    this.#requireOpen();
+    return this.#writes.submit(run);
+  }
+
+  /** H-6: the scan is written first, so the call sees what it found; both share one commit. */
+  #scanThenWrite<Value>(run: () => Value): Promise<Value> {
+    this.#scan();
+    return this.#write(run);
+  }
+
+  /** H-1: lazy and debounced. Reads wait for it; writes need not, they run after it. */
+  #scan(): Promise<void> {
+    this.#requireOpen();
+    if (!this.#scanDebounce.isDue(this.#now())) return Promise.resolve();
+    return this.#writes
+      .submit(() => this.#operations.scan())
+      .then(
+        (overdue) => {
+          if (overdue > 0) this.#log.info("overdue attempts were ended", { attempts: overdue });
+        },
+        (error) => this.#log.error("the health scan failed", { error: messageOf(error) }),
+      );
+  }
+
+  async #dequeue(request?: DequeueRequest, signal?: AbortSignal): Promise<AttemptedRollout[]> {
+    try {
+      const { served, claimed } = await this.#write(() => {
+        const served = this.#held.claimInTurn((held) => this.#operations.claim(held));
+        const goes = request !== undefined && !signal?.aborted;
+        return { served, claimed: goes ? this.#operations.dequeue(request) : [] };
+      });
+      this.#held.release(served);
+      return claimed;
+    } catch (error) {
+      this.#held.forget();
+      throw error;
+    }
+  }
+
+  #wake(changes: readonly StatusChange[]): void {
+    this.#waits.onStatuses(changes);
+    const queued = changes.some(({ status }) => isQueuing(status));
+    if (!queued || this.#held.size === 0 || this.#closed) return;
+    this.#dequeue().catch((error) => {
+      this.#log.error("waiting runners could not be served", { error: messageOf(error) });
+    });
+  }
+
+  /** A held answer takes the place of a poller, so it scans as often as one would. */
+  async #whileScanning<Value>(wait: () => Promise<Value>): Promise<Value> {
+    this.#scanning += 1;
+    this.#scansWhileHeld ??= setInterval(() => void this.#scan(), Math.max(1, this.#debounceSeconds) * 1000);
+    try {
+      return await wait();
+    } finally {
+      this.#scanning -= 1;
+      if (this.#scanning === 0) {
+        clearInterval(this.#scansWhileHeld);
+        this.#scansWhileHeld = undefined;
+      }
+    }
+  }
+
+  #finished(rolloutIds: readonly string[]): Rollout[] {
+    const rows = new Map(this.#operations.rollouts.getMany(rolloutIds).map((row) => [row.rollout_id, row]));
+    return rolloutIds.flatMap((rolloutId) => {
+      const row = rows.get(rolloutId);
+      return row !== undefined && isFinished(row.status) ? [rolloutOf(row)] : [];
+    });
+  }
+
+  #listSpans(query: SpanQuery): Page<Span> {
+    return pageOf(this.#operations.spans.list(query), ({ json }) => spanOf(json));
+  }
+
+  #requireOpen(): void {
+    if (this.#closed) throw new AglError("store", "the store is closed");
+  }
+}
+
+function pageOf<Row, Item>(page: RowPage<Row>, itemOf: (row: Row) => Item): Page<Item> {
+  return { items: page.rows.map(itemOf), limit: page.limit, offset: page.offset, total: page.total };
+}

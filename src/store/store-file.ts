@@ -1,0 +1,64 @@
+import { Database } from "bun:sqlite";
+import { randomBytes } from "node:crypto";
+import { mkdirSync } from "node:fs";
+import { dirname } from "node:path";
+import { AglError, messageOf } from "../errors.ts";
+import type { Logger } from "../log.ts";
+import { claimFile, releaseFile } from "./holder.ts";
+import { markAsStore, migrate, requireKnownFile } from "./schema.ts";
+
+/** A connection to the file, claimed for this process, checked and brought to the current schema. */
+export function openStoreFile(path: string, log: Logger): { db: Database; storeId: string } {
+  const db = openDatabase(path);
+  try {
+    return { db, storeId: prepareFile(db, path, log) };
+  } catch (error) {
+    db.close();
+    throw asOpenError(error, path);
+  }
+}
+
+function openDatabase(path: string): Database {
+  // All statements of the store stay prepared; Bun keeps 20 unless told otherwise.
+  Database.MAX_QUERY_CACHE_SIZE = 500;
+  try {
+    if (path !== ":memory:") mkdirSync(dirname(path), { recursive: true });
+    return new Database(path, { create: true, strict: true });
+  } catch (error) {
+    throw asOpenError(error, path);
+  }
+}
+
+function prepareFile(db: Database, path: string, log: Logger): string {
+  db.run("PRAGMA busy_timeout = 5000");
+  requireKnownFile(db, path);
+  markAsStore(db);
+  const { uncleanStop } = claimFile(db, path);
+  try {
+    db.run("PRAGMA journal_mode = WAL");
+    db.run("PRAGMA synchronous = FULL");
+    if (uncleanStop) checkIntegrity(db, path, log);
+    migrate(db, `st-${randomBytes(8).toString("hex")}`);
+    return db.query<{ store_id: string }, []>("SELECT store_id FROM store").get()!.store_id;
+  } catch (error) {
+    releaseFile(db);
+    throw error;
+  }
+}
+
+function checkIntegrity(db: Database, path: string, log: Logger): void {
+  log.warning("the store was not closed cleanly: checking its file", { path });
+  const findings = db.query<{ quick_check: string }, []>("PRAGMA quick_check").all();
+  if (findings.length === 1 && findings[0]?.quick_check === "ok") return;
+  throw new AglError("store", `${path} is damaged: ${findings[0]?.quick_check ?? "unreadable"}`, {
+    remedy: `salvage it with: sqlite3 ${path} .recover`,
+  });
+}
+
+function asOpenError(error: unknown, path: string): unknown {
+  if (error instanceof AglError || !(error instanceof Error)) return error;
+  return new AglError("store", `cannot open the store file ${path}: ${messageOf(error)}`, {
+    remedy: "check the path, its permissions and the free space, or choose another store file",
+    cause: error,
+  });
+}

@@ -1,0 +1,119 @@
+import type { Database, Statement } from "bun:sqlite";
+import { AglError, StoreRequestError, messageOf } from "../errors.ts";
+
+interface Operation {
+  run(): unknown;
+  resolve(value: unknown): void;
+  reject(error: unknown): void;
+}
+
+type Outcome = { value: unknown } | { error: unknown };
+
+export interface WriteQueueOptions<Entry> {
+  /** Where writes note what others should learn once it is committed; entries of failed writes are dropped. */
+  journal?: Entry[];
+  onCommit?: (entries: Entry[]) => void;
+  maxPending?: number;
+}
+
+/** Bounds what one commit holds, so that a flood of writes still answers its first ones soon. */
+const maxPerCommit = 512;
+
+/**
+ * Grouped commits: every write of one tick shares one transaction, and an answer is given only after
+ * the commit that holds it. One commit per write was measured nine times slower with synchronous FULL.
+ * A write that throws is rolled back alone.
+ */
+export class WriteQueue<Entry = never> {
+  readonly #db: Database;
+  readonly #maxPending: number;
+  readonly #journal: Entry[];
+  readonly #onCommit: (entries: Entry[]) => void;
+  readonly #savepoint: Statement;
+  readonly #release: Statement;
+  readonly #rollbackTo: Statement;
+  #pending: Operation[] = [];
+  #scheduled = false;
+
+  constructor(db: Database, options: WriteQueueOptions<Entry> = {}) {
+    this.#db = db;
+    this.#maxPending = options.maxPending ?? 20_000;
+    this.#journal = options.journal ?? [];
+    this.#onCommit = options.onCommit ?? (() => {});
+    this.#savepoint = db.prepare("SAVEPOINT operation");
+    this.#release = db.prepare("RELEASE operation");
+    this.#rollbackTo = db.prepare("ROLLBACK TO operation");
+  }
+
+  /** Runs `run` inside the next commit; writes run in the order in which they were submitted. */
+  submit<Value>(run: () => Value): Promise<Value> {
+    if (this.#pending.length >= this.#maxPending) {
+      return Promise.reject(new AglError("store", `${this.#maxPending} writes are waiting: try again later`));
+    }
+    return new Promise<Value>((resolve, reject) => {
+      this.#pending.push({ run, resolve: resolve as (value: unknown) => void, reject });
+      this.#schedule();
+    });
+  }
+
+  /** Commits everything submitted so far, at once. */
+  flush(): void {
+    while (this.#pending.length > 0) this.#commitNext();
+  }
+
+  #schedule(): void {
+    if (this.#scheduled) return;
+    this.#scheduled = true;
+    setImmediate(() => {
+      this.#scheduled = false;
+      this.#commitNext();
+      if (this.#pending.length > 0) this.#schedule();
+    });
+  }
+
+  #commitNext(): void {
+    const batch = this.#pending.splice(0, maxPerCommit);
+    if (batch.length === 0) return;
+    let outcomes: Outcome[];
+    try {
+      outcomes = this.#db.transaction(() => batch.map((operation) => this.#runAlone(operation))).immediate();
+    } catch (error) {
+      this.#journal.length = 0;
+      const failure = asStoreError(error);
+      for (const operation of batch) operation.reject(failure);
+      return;
+    }
+    batch.forEach((operation, index) => settle(operation, outcomes[index]!));
+    this.#onCommit(this.#journal.splice(0));
+  }
+
+  #runAlone(operation: Operation): Outcome {
+    const mark = this.#journal.length;
+    this.#savepoint.run();
+    try {
+      const value = operation.run();
+      this.#release.run();
+      return { value };
+    } catch (error) {
+      this.#journal.length = mark;
+      this.#rollbackTo.run();
+      this.#release.run();
+      return { error };
+    }
+  }
+}
+
+function settle(operation: Operation, outcome: Outcome): void {
+  if ("error" in outcome) operation.reject(asStoreError(outcome.error));
+  else operation.resolve(outcome.value);
+}
+
+/** SQLite's own failures become one line; a refusal or a programming error stays what it is. */
+function asStoreError(error: unknown): unknown {
+  if (error instanceof StoreRequestError || error instanceof AglError) return error;
+  if (!(error instanceof Error) || error.name !== "SQLiteError") return error;
+  return new AglError("store", `the store file could not be written: ${messageOf(error)}`, {
+    remedy: "check the free space and the permissions of its folder",
+    cause: error,
+  });
+}
