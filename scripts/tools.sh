@@ -56,3 +56,18 @@ need_packages() {
     touch node_modules/.agl-installed
   fi
 }
+
+# pytest and ruff, pinned with hashes, in a virtual environment of their own.
+need_python_tools() {
+  DEV=$PWD/.tools/python
+  pins=trainer/requirements/dev.txt
+  if ! cmp -s "$pins" "$DEV/pins.txt"; then
+    say "installing pytest and ruff"
+    rm -rf "$DEV"
+    need_python
+    "${AGL_UV:-uv}" venv --quiet --python "$PYTHON" "$DEV"
+    "${AGL_UV:-uv}" pip install --quiet --python "$DEV/bin/python" --require-hashes -r "$pins"
+    cp "$pins" "$DEV/pins.txt"
+  fi
+  DEV_PACKAGES=$("$DEV/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
+}

@@ -16,7 +16,8 @@ import type { ModelSettings } from "./model-settings.ts";
 import { createRandom } from "./random.ts";
 import { bestVersion, type IterationReport, type Report, type VersionReport, writeReport } from "./report.ts";
 import { type FinishedRollout, type RolloutProgress, runRollouts } from "./rollouts.ts";
-import { type Row, selectRows } from "./select.ts";
+import type { Row } from "./rows.ts";
+import { selectRows } from "./select.ts";
 import { assertNewWeights, differenceToServed, type ServedDifference } from "./served-weights.ts";
 import { Stopwatch } from "./stopwatch.ts";
 
@@ -270,6 +271,7 @@ async function replaceWeights(
   checkpoint: EngineCheckpoint,
   result: TrainResult,
 ): Promise<{ method: "swap" | "restart" } & ServedDifference> {
+  run.say(`${checkpoint.name}: swapping the weights`);
   await run.proxy.flush(flushMs);
   await run.proxy.setUpstreams([]);
   let method = run.settings.between;

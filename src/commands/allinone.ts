@@ -260,8 +260,15 @@ function runnerOptions(config: Config, inputs: Inputs, storeUrl: string): Record
     ...(inputs.agent === undefined && inputs.model.relative_tolerance !== undefined
       ? { agentSettings: { relativeTolerance: inputs.model.relative_tolerance } }
       : {}),
-    ...(config.uvx === undefined ? {} : { uvx: config.uvx }),
+    ...uvxOption(config),
   };
+}
+
+/** What tool commands mean by `uvx`: the one that was named, or that of the uv that was named. */
+function uvxOption(config: Config): { uvx?: string[] } {
+  if (config.uvx !== undefined) return { uvx: [config.uvx] };
+  if (config.uv !== undefined) return { uvx: [config.uv, "tool", "run"] };
+  return {};
 }
 
 /** Rejects when a part that the loop needs is gone. */

@@ -1,4 +1,5 @@
 import * as v from "valibot";
+import { directFetch } from "../client/loopback-fetch.ts";
 import { AglError, messageOf } from "../errors.ts";
 
 /** Where a model server listens: on a Unix socket of ours, or at a URL. */
@@ -110,7 +111,7 @@ export class EngineClient {
   }
 
   #send(method: string, path: string, body: unknown, timeoutMs: number): Promise<Response> {
-    return fetch(this.#address.origin + path, {
+    return directFetch(this.#address.origin + path, {
       method,
       signal: AbortSignal.timeout(timeoutMs),
       ...(this.#address.unixSocket === undefined ? {} : { unix: this.#address.unixSocket }),

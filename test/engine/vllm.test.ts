@@ -1,0 +1,177 @@
+import { afterEach, describe, expect, test } from "bun:test";
+import { existsSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { freePort } from "../../src/engine/port-owner.ts";
+import { type EngineOptions, VllmEngine } from "../../src/engine/vllm.ts";
+import { AglError } from "../../src/errors.ts";
+import { silentLogger } from "../../src/log.ts";
+import { fakePython, type FakeEngineScript } from "../helpers/fake-engine.ts";
+import { isAlive, until } from "../helpers/processes.ts";
+import { temporaryFolder } from "../helpers/temporary-folder.ts";
+
+const folder = temporaryFolder();
+const base = { path: "/models/version_0", name: "version_0" };
+const engines: VllmEngine[] = [];
+let number = 0;
+
+async function engineWith(
+  script: FakeEngineScript,
+  options: Partial<EngineOptions> = {},
+): Promise<VllmEngine> {
+  number += 1;
+  const engine = new VllmEngine({
+    python: await fakePython(folder, `python-${number}`, script),
+    profile: "cpu",
+    modelName: "small",
+    maxModelLen: 512,
+    folder: join(folder, `engine-${number}`),
+    logFile: join(folder, `vllm-${number}.log`),
+    log: silentLogger,
+    startTimeoutMs: 5_000,
+    probeTimeoutMs: 300,
+    stopGraceMs: 200,
+    ...options,
+  });
+  engines.push(engine);
+  return engine;
+}
+
+async function failureOf(work: Promise<unknown>): Promise<AglError> {
+  const error = await work.then(
+    () => undefined,
+    (reason: unknown) => reason,
+  );
+  expect(error).toBeInstanceOf(AglError);
+  return error as AglError;
+}
+
+afterEach(async () => {
+  await Promise.all(engines.splice(0).map((engine) => engine.stop()));
+});
+
+describe("a start", () => {
+  test("ends ready on a private socket, and the socket is gone after the stop", async () => {
+    const engine = await engineWith({});
+    await engine.start(base);
+    expect(engine.state).toBe("ready");
+    const { unixSocket } = engine.address;
+    expect(existsSync(unixSocket as string)).toBe(true);
+    await engine.stop();
+    expect(engine.state).toBe("stopped");
+    expect(existsSync(unixSocket as string)).toBe(false);
+  });
+
+  test("pins where sampling defaults come from, and listens on TCP only when a port is given", async () => {
+    const port = freePort();
+    const engine = await engineWith({}, { port, extraArguments: ["--seed", "5"] });
+    await engine.start(base);
+    expect(engine.address).toEqual({ origin: `http://127.0.0.1:${port}` });
+    const { args } = (await (await fetch(`http://127.0.0.1:${port}/weights`)).json()) as { args: string[] };
+    const line = args.join(" ");
+    // O17
+    expect(line).toContain("--generation-config vllm");
+    expect(line).toContain("--enable-auto-tool-choice --tool-call-parser hermes");
+    expect(line).toContain(`--host 127.0.0.1 --port ${port}`);
+    expect(line).toContain("--max-model-len 512");
+    expect(line).toContain("--seed 5");
+  });
+
+  // O40
+  test("that dies says the true cause and where the log is, and nothing is left running", async () => {
+    const noise = Array.from({ length: 40 }, (_, index) => `INFO step ${index}`);
+    const engine = await engineWith({
+      prints: [
+        ...noise,
+        "ERROR 11-29 10:00:00 [w.py:3] ValueError: head size 7 is not supported",
+        ...noise,
+        "RuntimeError: Engine core initialization failed.",
+      ],
+      exits: 1,
+    });
+    const error = await failureOf(engine.start(base));
+    expect(error.message).toBe(
+      "vLLM ended at its start (exit code 1): ValueError: head size 7 is not supported",
+    );
+    expect(error.remedy).toContain("vllm-");
+    expect(engine.state).toBe("failed");
+  });
+
+  test("that never becomes ready ends at its limit", async () => {
+    const engine = await engineWith({ silent: true, stubborn: true }, { startTimeoutMs: 300 });
+    expect((await failureOf(engine.start(base))).message).toContain("was not ready after 0.3 s");
+  });
+
+  // O39
+  test("with a healthy port that never generates fails", async () => {
+    const engine = await engineWith({ hangs: true });
+    expect((await failureOf(engine.start(base))).message).toContain("is healthy but does not generate");
+  });
+
+  test("with an engine that gives no token ids fails", async () => {
+    const engine = await engineWith({ withoutIds: true });
+    expect((await failureOf(engine.start(base))).message).toContain("without token ids");
+  });
+
+  test("does not take another server's model for ours", async () => {
+    const engine = await engineWith({ lists: "foreign" });
+    expect((await failureOf(engine.start(base))).message).toContain("it lists foreign, not small");
+  });
+
+  test("that is cancelled leaves nothing running and can be repeated", async () => {
+    const engine = await engineWith({ silent: true });
+    const controller = new AbortController();
+    const starting = engine.start(base, controller.signal);
+    setTimeout(() => controller.abort(new AglError("cancelled", "stopped")), 100);
+    expect((await failureOf(starting)).message).toBe("stopped");
+    expect(engine.state).toBe("failed");
+  });
+});
+
+describe("a ready engine", () => {
+  test("swaps weights without a restart", async () => {
+    const engine = await engineWith({});
+    await engine.start(base);
+    await engine.swap({ path: "/models/version_1", name: "version_1" });
+    const answer = await fetch("http://engine/weights", { unix: engine.address.unixSocket as string });
+    expect(await answer.json()).toMatchObject({ weights: "/models/version_1" });
+  });
+
+  test("says so when it cannot swap", async () => {
+    const engine = await engineWith({ refusesReload: true });
+    await engine.start(base);
+    const error = await failureOf(engine.swap({ path: "/models/version_1", name: "version_1" }));
+    expect(error.message).toContain("/collective_rpc answered 500: no such method");
+    expect(engine.state).toBe("ready");
+  });
+
+  test("that dies is reported once with its cause, and may be started again", async () => {
+    const engine = await engineWith({ prints: ["torch.OutOfMemoryError: too little memory"] });
+    await engine.start(base);
+    const deaths: AglError[] = [];
+    engine.onDeath((error) => deaths.push(error));
+    const logFile = join(folder, `vllm-${number}.log`);
+    expect(readFileSync(logFile, "utf8")).toContain("OutOfMemoryError");
+    const server = Bun.spawnSync(["pgrep", "-f", `engine-${number}/engine.sock`])
+      .stdout.toString()
+      .trim()
+      .split("\n");
+    for (const pid of server) process.kill(Number(pid), "SIGKILL");
+    await until("the death is reported", () => deaths.length === 1);
+    expect(deaths[0]?.message).toContain("ended while serving");
+    expect(deaths[0]?.message).toContain("too little memory");
+    await engine.start(base);
+    expect(engine.state).toBe("ready");
+  });
+
+  test("that ignores SIGTERM is killed after its grace", async () => {
+    const engine = await engineWith({ stubborn: true });
+    await engine.start(base);
+    const pids = Bun.spawnSync(["pgrep", "-f", `engine-${number}/engine.sock`])
+      .stdout.toString()
+      .trim()
+      .split("\n");
+    expect(pids.map(Number).every(isAlive)).toBe(true);
+    await engine.stop();
+    expect(pids.map(Number).filter(isAlive)).toEqual([]);
+  });
+});
