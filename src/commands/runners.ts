@@ -22,26 +22,24 @@ export async function runners(): Promise<number> {
       stop.abort();
     });
   }
-  const input = readLines(Bun.stdin.stream());
-  const settings = checkRunnersSettings(parseOptions((await input.next()).value));
+  const input = Bun.stdin.stream().getReader();
+  const settings = checkRunnersSettings(parseOptions(await readLine(input)));
   void untilClosed(input).then(() => {
     stop.abort();
     setTimeout(() => process.exit(exitCode), orphanLimitMs).unref();
   });
   try {
     const log = createLogger("runner", { level: settings.logLevel });
-    const { succeeded, failed, failedBecause, workersReplaced } = await runRunners({
-      ...settings,
-      signal: stop.signal,
-      log,
-      onEvent: print,
-    });
-    print({ event: "stopped", succeeded, failed, failedBecause, workersReplaced });
+    const outcome = await runRunners({ ...settings, signal: stop.signal, log, onEvent: print });
+    print({ event: "stopped", ...outcome });
     return exitCode;
   } catch (error) {
     const remedy = error instanceof AglError && error.remedy !== undefined ? { remedy: error.remedy } : {};
     print({ event: "failed", message: messageOf(error), ...remedy });
     throw error;
+  } finally {
+    // A read that is still waited for would keep this process alive.
+    await input.cancel().catch(() => {});
   }
 }
 
@@ -58,18 +56,26 @@ function parseOptions(line: string | undefined): unknown {
   }
 }
 
-async function untilClosed(input: AsyncGenerator<string>): Promise<void> {
-  for await (const _ of input) {
-    // Nothing more is expected; what comes is ignored.
+type Input = ReadableStreamDefaultReader<Uint8Array>;
+
+async function readLine(input: Input): Promise<string | undefined> {
+  const decoder = new TextDecoder();
+  let text = "";
+  while (!text.includes("\n")) {
+    const { value, done } = await input.read();
+    if (done) return text.trim() === "" ? undefined : text;
+    text += decoder.decode(value, { stream: true });
+    if (text.length > maxLineLength)
+      throw new UsageError(`runners: the options are longer than ${maxLineLength} characters`);
   }
+  return text.slice(0, text.indexOf("\n"));
 }
 
-async function* readLines(stream: ReadableStream<Uint8Array>): AsyncGenerator<string> {
-  const decoder = new TextDecoder();
-  let rest = "";
-  for await (const chunk of stream) {
-    const lines = (rest + decoder.decode(chunk, { stream: true })).split("\n");
-    rest = (lines.pop() ?? "").slice(0, maxLineLength);
-    yield* lines;
+/** Whatever else the parent writes is of no interest. */
+async function untilClosed(input: Input): Promise<void> {
+  try {
+    while (!(await input.read()).done);
+  } catch {
+    // Closed is closed.
   }
 }

@@ -1,0 +1,36 @@
+import * as v from "valibot";
+import { connectStore } from "./client/http-store.ts";
+import { childEnvironment } from "./engine/child-environment.ts";
+import { UsageError } from "./errors.ts";
+import { type RunnersOptions, type RunnersSettings, runnersSettingsSchema } from "./runner/options.ts";
+import { type RunnersOutcome, superviseRunners } from "./runner/runners.ts";
+import { untilReachable } from "./runner/store-readiness.ts";
+
+/**
+ * Runs agents in threads of this process on the rollouts of a store, until `signal`. Throws when the agent cannot be
+ * loaded, its tools do not start, or its threads keep dying.
+ */
+export async function runRunners(options: RunnersOptions): Promise<RunnersOutcome> {
+  const settings = checkRunnersSettings(options);
+  const store = connectStore(settings.storeUrl, options.log === undefined ? {} : { log: options.log });
+  const health = await untilReachable(() => store.health(), settings.storeUrl, options.signal);
+  try {
+    return await superviseRunners(settings, options, {
+      store,
+      storeHolds: health?.waits ?? false,
+      // The address must be written here, at the source root, to be found inside the compiled program.
+      createWorker: () => new Worker(new URL("./runner-worker.ts", import.meta.url)),
+      environment: childEnvironment(),
+    });
+  } finally {
+    await store.close();
+  }
+}
+
+/** The runners' settings with defaults filled in; names the setting that is wrong. */
+export function checkRunnersSettings(given: unknown): RunnersSettings {
+  const parsed = v.safeParse(runnersSettingsSchema, given);
+  if (parsed.success) return parsed.output;
+  const [issue] = parsed.issues;
+  throw new UsageError(`runners: ${v.getDotPath(issue) ?? "options"}: ${issue.message}`);
+}

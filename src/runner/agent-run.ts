@@ -1,0 +1,112 @@
+import OpenAI from "openai";
+import type { Agent, AgentContext, ToolAnswer } from "../agent/agent.ts";
+import { directFetch } from "../client/loopback-fetch.ts";
+import type { JsonObject } from "../protocol/types.ts";
+import { finiteReward, rewardOf } from "./reward.ts";
+import {
+  type ErrorReport,
+  type HostMessage,
+  reportError,
+  type RunJob,
+  type WorkerMessage,
+} from "./worker-messages.ts";
+
+const clientRetries = 2;
+let calls = 0;
+
+type ToolMessage = Extract<HostMessage, { type: "tool-answer" | "tool-failed" }>;
+
+/** One task in the hands of the agent, on the thread's side. */
+export class AgentRun {
+  readonly key: number;
+  outcome: WorkerMessage;
+  readonly #job: RunJob;
+  readonly #post: (message: WorkerMessage) => void;
+  readonly #abort = new AbortController();
+  readonly #context: AgentContext;
+  readonly #toolCalls = new Map<number, PromiseWithResolvers<ToolAnswer>>();
+
+  constructor(
+    job: RunJob,
+    settings: JsonObject,
+    post: (message: WorkerMessage) => void,
+    log: (line: string) => void,
+  ) {
+    this.key = job.key;
+    this.outcome = { type: "finished", key: job.key, reward: null };
+    this.#job = job;
+    this.#post = post;
+    const { rolloutId, attemptId, mode, llm, resources } = job;
+    this.#context = {
+      rolloutId,
+      attemptId,
+      mode,
+      llm,
+      resources,
+      log,
+      settings: structuredClone(settings),
+      signal: this.#abort.signal,
+      tools: {
+        list: async () => structuredClone(job.tools),
+        call: (name, args, options) => this.#callTool(name, args, options?.limitSeconds),
+      },
+      reward: (value) => post({ type: "reward", key: this.key, value: finiteReward(value) }),
+      client: () => this.#client(),
+    };
+  }
+
+  /** Never throws: what became of it is `outcome`. */
+  async execute(agent: Agent): Promise<void> {
+    try {
+      const reward = rewardOf(await agent.run(this.#job.task, this.#context));
+      this.outcome = { type: "finished", key: this.key, reward };
+    } catch (error) {
+      this.outcome = { type: "threw", key: this.key, error: reportError(error) };
+    }
+  }
+
+  abort(reason: string): void {
+    this.#abort.abort(new DOMException(`the attempt was stopped: ${reason}`, "AbortError"));
+  }
+
+  takeToolMessage(message: ToolMessage): void {
+    const waiting = this.#toolCalls.get(message.call);
+    if (waiting === undefined) return;
+    this.#toolCalls.delete(message.call);
+    if (message.type === "tool-answer") waiting.resolve(message.answer);
+    else waiting.reject(toError(message.error));
+  }
+
+  #callTool(name: string, args: JsonObject, limitSeconds: number | undefined): Promise<ToolAnswer> {
+    if (limitSeconds !== undefined && !(limitSeconds > 0)) {
+      return Promise.reject(new RangeError(`limitSeconds is ${limitSeconds}; give a number above 0`));
+    }
+    const call = ++calls;
+    const waiting = Promise.withResolvers<ToolAnswer>();
+    this.#toolCalls.set(call, waiting);
+    const limit = limitSeconds === undefined ? {} : { limitMs: limitSeconds * 1000 };
+    this.#post({ type: "tool-call", key: this.key, call, name, arguments: args, ...limit });
+    return waiting.promise;
+  }
+
+  #client(): OpenAI {
+    const { baseURL, apiKey } = this.#job.llm;
+    const stopped = this.#abort.signal;
+    return new OpenAI({
+      baseURL,
+      apiKey,
+      maxRetries: clientRetries,
+      fetch: (url, init) =>
+        directFetch(String(url), {
+          ...(init as RequestInit),
+          signal: init?.signal ? AbortSignal.any([init.signal, stopped]) : stopped,
+        }),
+    });
+  }
+}
+
+function toError(report: ErrorReport): Error {
+  const error = new Error(report.message);
+  error.name = report.type;
+  return Object.assign(error, report.stderr === undefined ? {} : { stderr: report.stderr });
+}
