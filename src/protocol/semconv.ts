@@ -36,6 +36,8 @@ export const attributeKeys = {
   /** Ours: the call reached an attempt that had already ended. */
   stale: "agl.call.stale",
   streamed: "agl.call.streamed",
+  /** Ours: the arguments of some tool call in the answer are not JSON. */
+  toolArgumentsInvalid: "agl.call.tool_arguments_invalid",
   toolName: "agl.tool.name",
   toolArguments: "agl.tool.arguments",
   toolResult: "agl.tool.result",

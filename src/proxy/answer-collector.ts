@@ -1,0 +1,148 @@
+import type { JsonObject } from "../protocol/types.ts";
+import { isObject } from "./chat-request.ts";
+
+interface CollectedChoice {
+  index: number;
+  message: JsonObject;
+  toolCalls: CollectedToolCall[];
+  logprobs: unknown[];
+  finish_reason: unknown;
+  stop_reason: unknown;
+  token_ids: unknown[];
+}
+
+interface CollectedToolCall {
+  index: unknown;
+  id: unknown;
+  type: unknown;
+  name: string;
+  arguments: string;
+}
+
+/** Puts the chunks of a stream together to the answer that a plain call would have had. */
+export class AnswerCollector {
+  readonly #envelope: JsonObject = {};
+  readonly #choices = new Map<number, CollectedChoice>();
+  #promptTokenIds: unknown;
+  #usage: unknown;
+  /** `[DONE]` came: the agent has everything. */
+  done = false;
+  /** An error the server reported inside the stream. */
+  error: unknown;
+
+  add(chunk: JsonObject): void {
+    if (chunk.error !== undefined && chunk.error !== null) this.error ??= chunk.error;
+    for (const key of ["id", "created", "model", "service_tier", "system_fingerprint"]) {
+      if (this.#envelope[key] === undefined && chunk[key] !== undefined) this.#envelope[key] = chunk[key];
+    }
+    this.#promptTokenIds ??= chunk.prompt_token_ids;
+    if (isObject(chunk.usage)) this.#usage = chunk.usage;
+    for (const choice of Array.isArray(chunk.choices) ? chunk.choices : []) {
+      if (isObject(choice)) this.#addChoice(choice);
+    }
+  }
+
+  /** Null while no chunk has come. */
+  answer(): JsonObject | null {
+    if (this.#envelope.id === undefined && this.#choices.size === 0) return null;
+    const choices = [...this.#choices.values()].sort((one, other) => one.index - other.index).map(toChoice);
+    return {
+      object: "chat.completion",
+      ...this.#envelope,
+      choices,
+      usage: this.#usage ?? null,
+      prompt_token_ids: this.#promptTokenIds ?? null,
+    };
+  }
+
+  #addChoice(chunk: JsonObject): void {
+    const choice = this.#choice(typeof chunk.index === "number" ? chunk.index : 0);
+    this.#promptTokenIds ??= chunk.prompt_token_ids;
+    if (Array.isArray(chunk.token_ids)) for (const id of chunk.token_ids) choice.token_ids.push(id);
+    if (isObject(chunk.logprobs) && Array.isArray(chunk.logprobs.content)) {
+      for (const entry of chunk.logprobs.content) choice.logprobs.push(entry);
+    }
+    choice.finish_reason = chunk.finish_reason ?? choice.finish_reason;
+    choice.stop_reason = chunk.stop_reason ?? choice.stop_reason;
+    if (isObject(chunk.delta)) addDelta(choice, chunk.delta);
+  }
+
+  #choice(index: number): CollectedChoice {
+    let choice = this.#choices.get(index);
+    if (choice === undefined) {
+      choice = {
+        index,
+        message: { role: "assistant", content: null },
+        toolCalls: [],
+        logprobs: [],
+        finish_reason: null,
+        stop_reason: null,
+        token_ids: [],
+      };
+      this.#choices.set(index, choice);
+    }
+    return choice;
+  }
+}
+
+/** Every text of a delta grows: content, refusal, and whatever a server calls its reasoning. */
+function addDelta(choice: CollectedChoice, delta: JsonObject): void {
+  for (const [key, value] of Object.entries(delta)) {
+    if (key === "role") choice.message.role = value ?? choice.message.role;
+    else if (typeof value === "string") choice.message[key] = String(choice.message[key] ?? "") + value;
+  }
+  for (const part of Array.isArray(delta.tool_calls) ? delta.tool_calls : []) {
+    if (isObject(part)) addToolCallPart(choice.toolCalls, part);
+  }
+}
+
+function addToolCallPart(calls: CollectedToolCall[], part: JsonObject): void {
+  const call = toolCallOf(calls, part);
+  call.id ??= part.id;
+  call.type ??= part.type;
+  const definition = isObject(part.function) ? part.function : {};
+  if (typeof definition.name === "string" && call.name === "") call.name = definition.name;
+  if (typeof definition.arguments === "string") call.arguments += definition.arguments;
+}
+
+/** By index; servers that leave it out begin a new call with a new id and go on with the last one. */
+function toolCallOf(calls: CollectedToolCall[], part: JsonObject): CollectedToolCall {
+  const last = calls.at(-1);
+  const known =
+    typeof part.index === "number"
+      ? calls.find(({ index }) => index === part.index)
+      : typeof part.id === "string" && part.id !== last?.id
+        ? calls.find(({ id }) => id === part.id)
+        : last;
+  if (known !== undefined) return known;
+  const call: CollectedToolCall = {
+    index: part.index,
+    id: undefined,
+    type: undefined,
+    name: "",
+    arguments: "",
+  };
+  calls.push(call);
+  return call;
+}
+
+function toChoice(choice: CollectedChoice): JsonObject {
+  const tool_calls = choice.toolCalls.map(({ id, type, name, arguments: text }) => ({
+    id: id ?? null,
+    type: type ?? "function",
+    function: { name, arguments: text },
+  }));
+  return {
+    index: choice.index,
+    message: tool_calls.length === 0 ? choice.message : withToolCalls(choice.message, tool_calls),
+    logprobs: choice.logprobs.length === 0 ? null : { content: choice.logprobs },
+    finish_reason: choice.finish_reason,
+    stop_reason: choice.stop_reason,
+    token_ids: choice.token_ids,
+  };
+}
+
+/** Beside tool calls, the empty text of the first chunk is what a plain answer calls null. */
+function withToolCalls(message: JsonObject, tool_calls: JsonObject[]): JsonObject {
+  return { ...message, content: message.content === "" ? null : message.content, tool_calls };
+}

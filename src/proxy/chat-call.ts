@@ -1,0 +1,232 @@
+import type { Logger } from "../log.ts";
+import type { JsonObject } from "../protocol/types.ts";
+import { AnswerCollector } from "./answer-collector.ts";
+import type { AnswerMask } from "./answer-edits.ts";
+import { maskAnswer } from "./answer-edits.ts";
+import type { CallFailure, CallIdentity, CallRecord } from "./call-record.ts";
+import { inexactReason } from "./call-record.ts";
+import { callSpans } from "./call-spans.ts";
+import type { ChatRequest } from "./chat-request.ts";
+import { isObject, upstreamRequestText } from "./chat-request.ts";
+import type { ProxyCounts } from "./counts.ts";
+import { countIn } from "./counts.ts";
+import { errorAnswer } from "./error-answer.ts";
+import { readLimited } from "./limited-body.ts";
+import type { OpenCall } from "./recorder.ts";
+import { relayStream } from "./relay-stream.ts";
+import type { UpstreamFetch } from "./upstream-call.ts";
+import { forwardedRequestHeaders, relayedHeaders, UpstreamCall } from "./upstream-call.ts";
+import type { Upstream } from "./upstreams.ts";
+
+export interface CallSurroundings {
+  fetch: UpstreamFetch;
+  counts: ProxyCounts;
+  log: Logger;
+  now: () => number;
+  firstByteTimeoutMs: number;
+  maxAnswerBytes: number;
+}
+
+export interface ChatCallOptions {
+  surroundings: CallSurroundings;
+  upstream: Upstream;
+  request: ChatRequest;
+  clientHeaders: Headers;
+  client: AbortSignal;
+  /** Null: forwarded, not recorded. */
+  recording: { identity: CallIdentity; open: OpenCall } | null;
+}
+
+interface CallEnd {
+  answerText?: string | null;
+  answer?: JsonObject | null;
+  failure?: CallFailure | null;
+}
+
+/** Forwards one chat call, and hands the record on when it is over. The agent never waits for the record. */
+export async function forwardChatCall(options: ChatCallOptions): Promise<Response> {
+  return await new ChatCall(options).forward();
+}
+
+class ChatCall {
+  readonly #options: ChatCallOptions;
+  readonly #exchange: UpstreamCall;
+  readonly #requestText: string;
+  readonly #startTime: number;
+  #over = false;
+
+  constructor(options: ChatCallOptions) {
+    const { surroundings, request, upstream, recording } = options;
+    this.#options = options;
+    this.#startTime = surroundings.now() / 1000;
+    this.#requestText = upstreamRequestText(request, upstream, recording !== null);
+    this.#exchange = new UpstreamCall(options.client, surroundings.firstByteTimeoutMs);
+  }
+
+  async forward(): Promise<Response> {
+    try {
+      const response = await this.#send();
+      const streamed = response.headers.get("content-type")?.startsWith("text/event-stream") === true;
+      if (response.ok && streamed && response.body !== null)
+        return this.#relayStream(response, response.body);
+      return await this.#relayWhole(response);
+    } catch (error) {
+      return this.#fail(this.#exchange.failureOf(error));
+    }
+  }
+
+  #send(): Promise<Response> {
+    const { surroundings, upstream, clientHeaders } = this.#options;
+    const headers = forwardedRequestHeaders(clientHeaders);
+    headers.set("content-type", "application/json");
+    const request = { method: "POST", headers, body: this.#requestText };
+    return this.#exchange.send(surroundings.fetch, upstream, "/chat/completions", request);
+  }
+
+  #relayStream(response: Response, body: ReadableStream<Uint8Array>): Response {
+    const collector = new AnswerCollector();
+    const relayed = relayStream(body, {
+      mask: this.#mask(true),
+      collector,
+      onBytes: () => this.#exchange.firstByteCame(),
+      onEnd: (error) => this.#endStream(collector, error),
+    });
+    const headers = relayedHeaders(response.headers);
+    return new Response(relayed, { status: response.status, headers });
+  }
+
+  #endStream(collector: AnswerCollector, error: unknown): void {
+    const answer = collector.answer();
+    const answerText = answer === null ? null : JSON.stringify(answer);
+    const left = this.#exchange.clientLeft;
+    // Many clients close the connection at `[DONE]`, before the server does; they have the whole answer.
+    const broken = error !== undefined && !collector.done && !left;
+    let failure = broken ? this.#exchange.failureOf(error) : streamFailure(collector.error);
+    if (answer === null && !left) failure ??= noAnswer("the stream ended without an answer");
+    this.#end({ answer, answerText, failure }, left && !collector.done);
+  }
+
+  async #relayWhole(response: Response): Promise<Response> {
+    const bytes = await readLimited(response.body, this.#options.surroundings.maxAnswerBytes);
+    if (bytes === null) return this.#fail(noAnswer("the answer of the model server is too large"));
+    const headers = relayedHeaders(response.headers);
+    const answerText = decode(bytes);
+    const answer = answerText === null ? null : parseObject(answerText);
+    if (!response.ok || answer === null || answerText === null) {
+      this.#end({ failure: answerFailure(response, answer, answerText) });
+      return new Response(bytes as Uint8Array<ArrayBuffer>, { status: response.status, headers });
+    }
+    this.#end({ answer, answerText });
+    const masked = maskAnswer(answerText, answer, this.#mask(false));
+    return new Response(masked, { status: response.status, headers });
+  }
+
+  #mask(stream: boolean): AnswerMask {
+    const { request, recording } = this.#options;
+    return {
+      modelName: request.modelName,
+      hideTokenIds: recording !== null && !request.wantsTokenIds,
+      hideUsage: recording !== null && stream && !request.wantsUsage,
+    };
+  }
+
+  #fail(failure: CallFailure): Response {
+    if (this.#exchange.clientLeft) {
+      this.#end({});
+      return new Response(null, { status: 499 });
+    }
+    this.#end({ failure });
+    const status = failure.type === "upstream_timeout" ? 504 : 502;
+    return errorAnswer(status, failure.type, failure.message);
+  }
+
+  #end(
+    { answerText = null, answer = null, failure = null }: CallEnd,
+    aborted = this.#exchange.clientLeft,
+  ): void {
+    if (this.#over) return;
+    this.#over = true;
+    this.#exchange.end();
+    const { recording, request, upstream, surroundings } = this.#options;
+    if (recording === null) return;
+    const { identity, open } = recording;
+    const record: CallRecord = {
+      identity,
+      upstream,
+      request,
+      requestText: this.#requestText,
+      answerText,
+      answer,
+      failure,
+      abortedByClient: aborted,
+      startTime: this.#startTime,
+      endTime: surroundings.now() / 1000,
+    };
+    countCall(record, surroundings);
+    const bytes = 4 * (this.#requestText.length + (answerText?.length ?? 0));
+    // After the answer: making the spans of a long conversation takes a while.
+    setImmediate(() => open.record(() => callSpans(record), bytes));
+  }
+}
+
+function countCall(record: CallRecord, { counts, log }: CallSurroundings): void {
+  const { identity, failure } = record;
+  if (record.request.streamed) counts.streamed += 1;
+  if (record.abortedByClient) counts.abortedByClient += 1;
+  else if (failure !== null) {
+    counts.failed += 1;
+    const { rolloutId: rollout_id, attemptId: attempt_id } = identity;
+    log.warning("a model call failed", {
+      rollout_id,
+      attempt_id,
+      type: failure.type,
+      message: failure.message,
+    });
+  } else {
+    const reason = inexactReason(record);
+    if (reason !== null) countIn(counts.inexact, reason);
+  }
+}
+
+const maxReasonLength = 2_000;
+
+function answerFailure(response: Response, answer: JsonObject | null, text: string | null): CallFailure {
+  if (response.ok) return noAnswer("the answer of the model server is not a JSON object");
+  const error = isObject(answer?.error) ? answer.error : (answer ?? {});
+  const message = typeof error.message === "string" ? error.message : (text ?? "").slice(0, maxReasonLength);
+  return {
+    status: response.status,
+    type: `http_${response.status}`,
+    message: `${response.status}: ${message.slice(0, maxReasonLength)}`,
+  };
+}
+
+function streamFailure(error: unknown): CallFailure | null {
+  if (error === undefined) return null;
+  const message =
+    isObject(error) && typeof error.message === "string" ? error.message : JSON.stringify(error);
+  return { status: null, type: "upstream_stream_error", message: message.slice(0, maxReasonLength) };
+}
+
+function noAnswer(message: string): CallFailure {
+  return { status: null, type: "upstream_bad_answer", message };
+}
+
+const strictDecoder = new TextDecoder("utf-8", { fatal: true });
+
+function decode(bytes: Uint8Array): string | null {
+  try {
+    return strictDecoder.decode(bytes);
+  } catch {
+    return null;
+  }
+}
+
+function parseObject(text: string): JsonObject | null {
+  try {
+    const value: unknown = JSON.parse(text);
+    return isObject(value) ? value : null;
+  } catch {
+    return null;
+  }
+}

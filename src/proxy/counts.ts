@@ -1,0 +1,50 @@
+import type { RecorderStatistics } from "./recorder.ts";
+
+export const refusals = [
+  "bad_request",
+  "unknown_model",
+  "unknown_attempt",
+  "no_upstream",
+  "store_unavailable",
+  "recording_backlog",
+  "closed",
+] as const;
+export type Refusal = (typeof refusals)[number];
+
+/** What the proxy did since it was made. */
+export interface ProxyCounts {
+  /** Chat calls of an attempt, refused ones included. */
+  calls: number;
+  streamed: number;
+  failed: number;
+  abortedByClient: number;
+  /** Calls to attempts that had already ended. */
+  stale: number;
+  /** Answered calls whose ids cannot be trusted, by reason. */
+  inexact: { [reason: string]: number };
+  /** Chat calls without ids: forwarded, not recorded. */
+  unattributed: number;
+  /** Calls of other routes, forwarded and not recorded, by route. */
+  unrecorded: { [route: string]: number };
+  refused: { [reason in Refusal]: number };
+}
+
+export type ProxyStatistics = ProxyCounts & RecorderStatistics;
+
+export function createCounts(): ProxyCounts {
+  return {
+    calls: 0,
+    streamed: 0,
+    failed: 0,
+    abortedByClient: 0,
+    stale: 0,
+    inexact: {},
+    unattributed: 0,
+    unrecorded: {},
+    refused: Object.fromEntries(refusals.map((reason) => [reason, 0])) as ProxyCounts["refused"],
+  };
+}
+
+export function countIn(counts: { [key: string]: number }, key: string): void {
+  counts[key] = (counts[key] ?? 0) + 1;
+}

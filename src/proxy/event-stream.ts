@@ -1,0 +1,118 @@
+/** One server-sent event with the exact bytes it came in, its final blank line included. */
+export interface StreamEvent {
+  raw: Uint8Array;
+  /** The joined `data` lines; null for comments and blank lines. */
+  data: string | null;
+}
+
+const lineFeed = 0x0a;
+const carriageReturn = 0x0d;
+
+/**
+ * Cuts a byte stream into events, wherever the reads were cut: lines end in LF, CR or CRLF, and text is decoded
+ * only when its event is whole, so a character cut over two reads stays whole too.
+ */
+export class EventStreamParser {
+  readonly #maxEventBytes: number;
+  #buffer = new Uint8Array(4096);
+  #length = 0;
+  /** Bytes already looked at. */
+  #scanned = 0;
+  #lineStart = 0;
+  /** The last read ended with a CR: a LF that comes next belongs to it. */
+  #openCarriageReturn = false;
+
+  constructor(maxEventBytes = 64 * 1024 * 1024) {
+    this.#maxEventBytes = maxEventBytes;
+  }
+
+  push(bytes: Uint8Array): StreamEvent[] {
+    this.#append(bytes);
+    const events: StreamEvent[] = [];
+    let start = 0;
+    while (this.#scanned < this.#length) {
+      const blank = this.#scanned === this.#lineStart;
+      if (!this.#takeByte() || !blank) continue;
+      events.push(toEvent(this.#buffer.slice(start, this.#scanned)));
+      start = this.#scanned;
+    }
+    this.#drop(start);
+    return events;
+  }
+
+  /** True when the byte, with the LF of a CRLF, ended a line. */
+  #takeByte(): boolean {
+    const byte = this.#buffer[this.#scanned];
+    this.#scanned += 1;
+    if (byte === lineFeed && this.#openCarriageReturn) {
+      this.#openCarriageReturn = false;
+      this.#lineStart = this.#scanned;
+      return false;
+    }
+    this.#openCarriageReturn = false;
+    if (byte !== lineFeed && byte !== carriageReturn) return false;
+    if (byte === carriageReturn) {
+      if (this.#scanned === this.#length) this.#openCarriageReturn = true;
+      else if (this.#buffer[this.#scanned] === lineFeed) this.#scanned += 1;
+    }
+    this.#lineStart = this.#scanned;
+    return true;
+  }
+
+  /** What is left when the stream ends: an event without its blank line. */
+  end(): StreamEvent | null {
+    if (this.#length === 0) return null;
+    const event = toEvent(this.#buffer.slice(0, this.#length));
+    this.#drop(this.#length);
+    return event;
+  }
+
+  #append(bytes: Uint8Array): void {
+    const needed = this.#length + bytes.length;
+    if (this.#length > this.#maxEventBytes) {
+      throw new RangeError(`a server-sent event is larger than ${this.#maxEventBytes} bytes`);
+    }
+    if (needed > this.#buffer.length) {
+      const larger = new Uint8Array(Math.max(needed, this.#buffer.length * 2));
+      larger.set(this.#buffer.subarray(0, this.#length));
+      this.#buffer = larger;
+    }
+    this.#buffer.set(bytes, this.#length);
+    this.#length = needed;
+  }
+
+  #drop(count: number): void {
+    if (count === 0) return;
+    this.#buffer.copyWithin(0, count, this.#length);
+    this.#length -= count;
+    this.#scanned -= count;
+    this.#lineStart -= count;
+  }
+}
+
+const decoder = new TextDecoder();
+const encoder = new TextEncoder();
+const lineBreak = /\r\n|\n|\r/;
+
+function toEvent(raw: Uint8Array): StreamEvent {
+  const lines = decoder.decode(raw).split(lineBreak);
+  const data = lines.filter(isDataLine).map((line) => line.slice("data:".length).replace(/^ /, ""));
+  return { raw, data: data.length === 0 ? null : data.join("\n") };
+}
+
+function isDataLine(line: string): boolean {
+  return line.startsWith("data:");
+}
+
+/** The event with other data; its remaining lines and its kind of line break stay. */
+export function withData(event: StreamEvent, data: string): Uint8Array {
+  const text = decoder.decode(event.raw);
+  const separator = lineBreak.exec(text)?.[0] ?? "\n";
+  const lines = text.split(lineBreak);
+  const first = lines.findIndex(isDataLine);
+  const replaced = lines.flatMap((line, index) => {
+    if (!isDataLine(line)) return [line];
+    return index === first ? data.split("\n").map((part) => `data: ${part}`) : [];
+  });
+  return encoder.encode(replaced.join(separator));
+}

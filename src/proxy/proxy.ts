@@ -1,0 +1,76 @@
+import { Hono } from "hono";
+import { messageOf } from "../errors.ts";
+import type { Logger } from "../log.ts";
+import type { StoreApi } from "../protocol/store-api.ts";
+import { CallDoors } from "./call-doors.ts";
+import type { ProxyStatistics } from "./counts.ts";
+import { errorAnswer } from "./error-answer.ts";
+import { passedRoutes } from "./pass-through.ts";
+import type { UpstreamFetch } from "./upstream-call.ts";
+import type { Upstream } from "./upstreams.ts";
+
+export type SpanSink = Pick<StoreApi, "nextSequenceId" | "addSpans" | "queryAttempts">;
+
+export interface ProxyOptions {
+  store: SpanSink;
+  upstreams?: Upstream[];
+  log?: Logger;
+  /** Unix milliseconds. */
+  now?: () => number;
+  /** At least 0, below 1: picks among upstreams of one name. */
+  random?: () => number;
+  fetch?: UpstreamFetch;
+  maxBodyBytes?: number;
+  maxAnswerBytes?: number;
+  firstByteTimeoutMs?: number;
+  attemptFlushTimeoutMs?: number;
+  /** How many answered calls may wait for a store that is away before new ones are refused. */
+  maxWaitingCalls?: number;
+}
+
+export interface RecordingProxy {
+  app: Hono;
+  /** Atomic and live: calls in flight finish where they are. With an empty list, calls get 503. */
+  setUpstreams(list: Upstream[]): void;
+  statistics(): ProxyStatistics;
+  /** Returns when every call so far is stored, or the time is up. */
+  flush(deadlineMs: number): Promise<void>;
+  /** Refuses new calls; what the store has not taken by then is lost, counted and logged. */
+  close(): Promise<void>;
+}
+
+export function createProxy(options: ProxyOptions): RecordingProxy {
+  const doors = new CallDoors(options);
+  return {
+    app: proxyApp(doors),
+    setUpstreams: (list) => doors.upstreams.set(list),
+    statistics: () => doors.statistics(),
+    flush: async (deadlineMs) => void (await doors.recorder.flush(deadlineMs)),
+    close: async () => doors.close(),
+  };
+}
+
+/** Base URLs come with and without `/v1`, with and without the attempt, so every route has four addresses. */
+function proxyApp(doors: CallDoors): Hono {
+  const app = new Hono();
+  app.get("/health", (context) => context.json({ status: "ok" }));
+  const attempt = "/rollout/:rolloutId/attempt/:attemptId";
+  app.post(`${attempt}/flush`, (context) => doors.flushAttempt(context));
+  for (const prefix of ["", attempt]) {
+    for (const version of ["/v1", ""]) {
+      app.get(`${prefix}${version}/models`, (context) => doors.models(context));
+      app.post(`${prefix}${version}/chat/completions`, (context) => doors.chat(context));
+      for (const route of passedRoutes) {
+        app.post(`${prefix}${version}/${route}`, (context) => doors.pass(context, route));
+      }
+    }
+  }
+  app.notFound((context) =>
+    errorAnswer(404, "not_found", `there is no ${context.req.method} ${context.req.path}`),
+  );
+  app.onError((error) => {
+    doors.surroundings.log.error("a request failed", { error: error.stack ?? messageOf(error) });
+    return errorAnswer(500, "internal_error", "the proxy failed; its log says why");
+  });
+  return app;
+}

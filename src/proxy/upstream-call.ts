@@ -1,0 +1,110 @@
+import { messageOf } from "../errors.ts";
+import type { CallFailure } from "./call-record.ts";
+import type { Upstream } from "./upstreams.ts";
+
+export type UpstreamRequest = RequestInit & { unix?: string };
+export type UpstreamFetch = (url: string, request: UpstreamRequest) => Promise<Response>;
+
+/** A proxy from the environment is for the network, never for a model server on this machine. */
+export const fetchUpstream: UpstreamFetch = (url, request) => {
+  const local = request.unix !== undefined || isLoopback(new URL(url).hostname);
+  return fetch(url, local ? ({ ...request, proxy: false } as unknown as BunFetchRequestInit) : request);
+};
+
+function isLoopback(hostname: string): boolean {
+  return hostname === "localhost" || hostname === "[::1]" || /^127\.\d+\.\d+\.\d+$/.test(hostname);
+}
+
+/**
+ * One exchange with a model server. It ends when the agent goes away, wherever the exchange stands, and when the
+ * first byte takes too long; once bytes flow there is no limit.
+ */
+export class UpstreamCall {
+  readonly #controller = new AbortController();
+  readonly #client: AbortSignal;
+  readonly #firstByteTimeoutMs: number;
+  readonly #timer: ReturnType<typeof setTimeout>;
+  readonly #abort = () => this.#controller.abort();
+  #timedOut = false;
+
+  constructor(client: AbortSignal, firstByteTimeoutMs: number) {
+    this.#client = client;
+    this.#firstByteTimeoutMs = firstByteTimeoutMs;
+    this.#timer = setTimeout(() => {
+      this.#timedOut = true;
+      this.#abort();
+    }, firstByteTimeoutMs);
+    client.addEventListener("abort", this.#abort);
+    if (client.aborted) this.#abort();
+  }
+
+  get clientLeft(): boolean {
+    return this.#client.aborted;
+  }
+
+  send(
+    fetcher: UpstreamFetch,
+    upstream: Upstream,
+    path: string,
+    request: UpstreamRequest,
+  ): Promise<Response> {
+    const headers = new Headers(request.headers);
+    headers.set("accept-encoding", "identity");
+    if (upstream.apiKey !== undefined) headers.set("authorization", `Bearer ${upstream.apiKey}`);
+    return fetcher(upstream.baseUrl + path, {
+      ...request,
+      headers,
+      redirect: "manual",
+      signal: this.#controller.signal,
+      ...(upstream.unixSocket === undefined ? {} : { unix: upstream.unixSocket }),
+    });
+  }
+
+  firstByteCame(): void {
+    clearTimeout(this.#timer);
+  }
+
+  end(): void {
+    clearTimeout(this.#timer);
+    this.#client.removeEventListener("abort", this.#abort);
+  }
+
+  failureOf(error: unknown): CallFailure {
+    if (this.#timedOut) {
+      const message = `the model server sent nothing for ${this.#firstByteTimeoutMs / 1000} s`;
+      return { status: null, type: "upstream_timeout", message };
+    }
+    const message = `the connection to the model server failed: ${messageOf(error)}`;
+    return { status: null, type: "upstream_unreachable", message };
+  }
+}
+
+const requestHeaders = ["content-type", "accept", "x-request-id", "traceparent", "tracestate"];
+
+export function forwardedRequestHeaders(headers: Headers): Headers {
+  const forwarded = new Headers();
+  for (const name of requestHeaders) {
+    const value = headers.get(name);
+    if (value !== null) forwarded.set(name, value);
+  }
+  return forwarded;
+}
+
+// Of one connection only, or no longer true once the body is decoded or edited.
+const connectionHeaders = [
+  "connection",
+  "keep-alive",
+  "proxy-authenticate",
+  "te",
+  "trailer",
+  "transfer-encoding",
+  "upgrade",
+  "content-encoding",
+  "content-length",
+];
+
+export function relayedHeaders(headers: Headers): Headers {
+  const relayed = new Headers(headers);
+  for (const name of connectionHeaders) relayed.delete(name);
+  return relayed;
+}
