@@ -8,6 +8,7 @@ import torch.nn.functional as F
 from rows import IGNORED, Row
 
 MEASURED_ROWS = 64
+PROBES = 8
 
 
 def token_losses(model, input_ids: torch.Tensor, targets: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
@@ -50,7 +51,13 @@ def mean_loss(model, rows: Sequence[Row], batch_size: int = 16) -> float:
     return total / tokens
 
 
-def measured(rows: Sequence[Row]) -> Sequence[Row]:
-    """The rows that the loss before and after is measured on: all, or as many spread evenly over a large set."""
-    step = max(1, -(-len(rows) // MEASURED_ROWS))
-    return rows[::step]
+@torch.no_grad()
+def log_probabilities(model, ids: list[int]) -> list[float]:
+    """Of each token from the second on, given those before it."""
+    batch = pad([Row(ids, ids, 0.0)], model.device)
+    return [-round(loss, 5) for loss in token_losses(model, **batch)[0].tolist()]
+
+
+def spread(rows: Sequence[Row], count: int) -> Sequence[Row]:
+    """At most `count` rows, evenly spread over all."""
+    return rows[:: max(1, -(-len(rows) // count))]

@@ -20,7 +20,6 @@ TRAINER_ARGUMENTS = {
 
 def load(job: Job):
     """-> the base with a LoRA adapter in float32, and its tokenizer."""
-    torch.set_num_threads(job.threads)
     tokenizer = AutoTokenizer.from_pretrained(job.base, local_files_only=True)
     base = AutoModelForCausalLM.from_pretrained(job.base, dtype=torch.float32, local_files_only=True)
     adapter = LoraConfig(

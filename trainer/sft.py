@@ -14,6 +14,7 @@ import sys
 import tempfile
 import time
 import traceback
+from dataclasses import dataclass
 from pathlib import Path
 
 STARTED = time.monotonic()
@@ -69,36 +70,24 @@ def main(arguments: list[str]) -> int:
 
 
 def run(job: Job, progress: Progress) -> dict[str, object]:
+    """Load, train, merge, verify; returns the result, most of which also stays beside the weights."""
     import weights
-    from loss import mean_loss, measured
-    from proving_trainer import Reporter, make_trainer
     from rows import read_rows
 
-    backend = importlib.import_module(BACKENDS[job.profile])
     base, output = Path(job.base), Path(job.output)
 
     with progress.phase("load"):
-        seed_everything(job.seed)
-        model, tokenizer = backend.load(job)
-        row_set = read_rows(Path(job.rows), model.config.vocab_size, job.max_length)
-        sample = measured(row_set.rows)
-        loss_before = mean_loss(model, sample)
+        seed_everything(job)
+        row_set = read_rows(Path(job.rows), vocabulary(base), job.max_length)
+        before = measure(base, row_set.rows, job.profile)
 
-    with progress.phase("train"):
-        reporter = Reporter(progress)
-        with tempfile.TemporaryDirectory(prefix="agl-trainer-") as scratch:
-            trainer = make_trainer(job, model, tokenizer, row_set.rows, reporter, scratch, backend.TRAINER_ARGUMENTS)
-            steps = trainer.train().global_step
-
-    with progress.phase("merge"):
-        output.mkdir(parents=True, exist_ok=True)
-        backend.merge_and_save(model, tokenizer, base, output)
-        copied = weights.copy_companions(base, output)
+    trained = train(job, row_set.rows, progress)
 
     with progress.phase("verify"):
+        copied = weights.copy_companions(base, output)
         tensors = weights.compare(base, output)
-        loss_after = reloaded_loss(output, sample, model.device)
-        if not math.isfinite(loss_after):
+        after = measure(output, row_set.rows, job.profile)
+        if not math.isfinite(after.loss):
             raise Refusal("the saved weights give no finite loss; lower hyper.learning_rate")
 
     facts = {
@@ -109,40 +98,88 @@ def run(job: Job, progress: Progress) -> dict[str, object]:
         "max_length": job.max_length,
         "rows": len(row_set.rows),
         "dropped": row_set.dropped,
-        "steps": steps,
-        "loss": {"before": round(loss_before, 6), "after": round(loss_after, 6), "rows": len(sample)},
-        "training_loss": {"first": reporter.losses[0], "last": reporter.losses[-1]},
-        "labels": trainer.proven,
+        **trained,
+        "loss_before": before.loss,
+        "loss_after": after.loss,
+        "loss_rows": before.rows,
         "tensors": tensors,
         "copied": copied,
         "versions": versions(job.profile),
         "seconds": progress.seconds,
     }
     weights.write_manifest(output, facts)
-    return facts
+    probes = [
+        {"ids": ids, "before": old, "after": new}
+        for ids, old, new in zip(before.probe_ids, before.probes, after.probes, strict=True)
+    ]
+    return {**facts, "probes": probes}
 
 
-def reloaded_loss(folder: Path, rows, device) -> float:
-    """The loss of what was saved, from a fresh load: proof that the folder is a model, and the trained one."""
+def train(job: Job, rows: list, progress: Progress) -> dict[str, object]:
+    """Trains and saves the merged weights; what it used of the device is free when it returns."""
+    from proving_trainer import Reporter, make_trainer
+
+    backend = importlib.import_module(BACKENDS[job.profile])
+    reporter = Reporter(progress)
+    with progress.phase("train"), tempfile.TemporaryDirectory(prefix="agl-trainer-") as scratch:
+        model, tokenizer = backend.load(job)
+        trainer = make_trainer(job, model, tokenizer, rows, reporter, scratch, backend.TRAINER_ARGUMENTS)
+        steps = trainer.train().global_step
+    with progress.phase("merge"):
+        output = Path(job.output)
+        output.mkdir(parents=True, exist_ok=True)
+        backend.merge_and_save(model, tokenizer, Path(job.base), output)
+    return {
+        "steps": steps,
+        "training_loss": {"first": reporter.losses[0], "last": reporter.losses[-1]},
+        "labels": trainer.proven,
+    }
+
+
+@dataclass(frozen=True)
+class Measurement:
+    loss: float
+    rows: int
+    probe_ids: list[list[int]]
+    probes: list[list[float]]
+
+
+def measure(folder: Path, rows: list, profile: str) -> Measurement:
+    """A fresh load of what lies in a folder: its loss on the rows, and log-probabilities to compare a server with."""
     import torch
     from transformers import AutoModelForCausalLM
 
-    from loss import mean_loss
+    from loss import MEASURED_ROWS, PROBES, log_probabilities, mean_loss, spread
 
-    model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, local_files_only=True)
-    return mean_loss(model.to(device), rows)
+    device, dtype = ("cuda", torch.bfloat16) if profile == "cuda" else ("cpu", torch.float32)
+    model = AutoModelForCausalLM.from_pretrained(folder, dtype=dtype, local_files_only=True).to(device).eval()
+    sample, probed = spread(rows, MEASURED_ROWS), spread(rows, PROBES)
+    return Measurement(
+        loss=round(mean_loss(model, sample), 6),
+        rows=len(sample),
+        probe_ids=[row.input_ids for row in probed],
+        probes=[log_probabilities(model, row.input_ids) for row in probed],
+    )
+
+
+def vocabulary(base: Path) -> int:
+    from transformers import AutoConfig
+
+    return AutoConfig.from_pretrained(base, local_files_only=True).get_text_config().vocab_size
+
+
+def seed_everything(job: Job) -> None:
+    import torch
+    from transformers import set_seed
+
+    torch.set_num_threads(job.threads)
+    set_seed(job.seed)
 
 
 def import_libraries(profile: str) -> None:
     """The backend comes first: Unsloth patches what the others import."""
     importlib.import_module(BACKENDS[profile])
     importlib.import_module("proving_trainer")
-
-
-def seed_everything(seed: int) -> None:
-    from transformers import set_seed
-
-    set_seed(seed)
 
 
 def versions(profile: str) -> dict[str, str]:

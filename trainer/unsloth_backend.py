@@ -6,7 +6,6 @@ from pathlib import Path
 # The proof that labels are honoured needs logits, which Unsloth leaves out unless asked before its import.
 os.environ.setdefault("UNSLOTH_RETURN_LOGITS", "1")
 
-import torch
 from unsloth import FastLanguageModel
 
 from job import Job
@@ -17,7 +16,6 @@ TRAINER_ARGUMENTS: dict[str, object] = {"bf16": True}
 
 def load(job: Job):
     """-> the base in 4 bits with a LoRA adapter, and its tokenizer."""
-    torch.set_num_threads(job.threads)
     model, tokenizer = FastLanguageModel.from_pretrained(
         job.base, load_in_4bit=True, max_seq_length=job.max_length, local_files_only=True
     )

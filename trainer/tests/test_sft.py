@@ -9,6 +9,7 @@ import pytest
 import torch
 from conftest import as_json, job_data, write_rows
 from safetensors.torch import load_file
+from transformers import AutoModelForCausalLM
 
 SCRIPT = Path(__file__).parents[1] / "sft.py"
 
@@ -51,8 +52,21 @@ def test_the_last_line_is_the_result(trained, rows):
     assert result["rows"] == len(rows)
     assert result["dropped"] == {"too_long": 1}
     assert result["steps"] == 2
-    assert result["loss"]["after"] < result["loss"]["before"]
+    assert result["loss_after"] < result["loss_before"]
     assert set(result["seconds"]) == {"imports", "load", "train", "merge", "verify"}
+
+
+def test_probes_hold_the_log_probabilities_of_both_models(trained, base, rows):
+    probes = lines(trained)[-1]["probes"]
+    assert [probe["ids"] for probe in probes] == [row.input_ids for row in rows]
+    for folder, name in ((base, "before"), (trained / "output", "after")):
+        model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
+        ids = torch.tensor([probes[0]["ids"]])
+        with torch.no_grad():
+            log_softmax = model(ids).logits[0, :-1].log_softmax(-1)
+        expected = log_softmax.gather(1, ids[0, 1:, None])[:, 0].tolist()
+        assert probes[0][name] == pytest.approx(expected, abs=1e-4)
+    assert probes[0]["before"] != probes[0]["after"]
 
 
 def test_each_step_is_reported(trained):
@@ -85,7 +99,7 @@ def test_the_manifest_says_how_the_weights_were_made(trained, base):
     manifest = json.loads((trained / "output" / "agl-manifest.json").read_text())
     assert manifest["base"] == str(base)
     assert manifest["hyper"]["lora_r"] == 32
-    assert manifest["loss"] == lines(trained)[-1]["loss"]
+    assert manifest["loss_after"] == lines(trained)[-1]["loss_after"]
 
 
 def test_the_same_seed_gives_the_same_weights(trained, tmp_path, rows):
