@@ -36,6 +36,7 @@ import { ScanDebounce } from "./health.ts";
 import { HeldDequeues } from "./held-dequeues.ts";
 import { releaseFile } from "./holder.ts";
 import { Holds } from "./hold.ts";
+import type { Hold } from "./hold.ts";
 import { Operations } from "./operations.ts";
 import type { StatusChange } from "./operations.ts";
 import { requirePage } from "./query.ts";
@@ -71,6 +72,12 @@ interface StoreParts {
   scanDebounceSeconds: number;
   now: () => number;
   log: Logger;
+}
+
+interface DequeueOutcome {
+  claimed: AttemptedRollout[];
+  /** Present when the answer is held. */
+  waiting?: Promise<AttemptedRollout[]>;
 }
 
 /** The durable store: one process, one connection, one writer. Made by `openStore`. */
@@ -114,11 +121,8 @@ export class SqliteStore implements StoreApi {
     const { signal } = options;
     if ((request.limit ?? 1) <= 0 || signal?.aborted) return [];
     this.#scan();
-    const claimed = await this.#dequeue(request, signal);
-    const seconds = Math.min(request.wait_seconds ?? 0, maxWaitSeconds);
-    if (claimed.length > 0 || !(seconds > 0) || this.#closed || signal?.aborted) return claimed;
-    const hold = this.#holds.open(seconds, signal);
-    return this.#whileScanning(() => this.#held.wait(request, hold));
+    const { claimed, waiting } = await this.#dequeue(request, signal);
+    return waiting === undefined ? claimed : this.#whileScanning(() => waiting);
   }
 
   async startRollout(request: StartRolloutRequest): Promise<AttemptedRollout> {
@@ -296,16 +300,23 @@ export class SqliteStore implements StoreApi {
       );
   }
 
-  async #dequeue(request?: DequeueRequest, signal?: AbortSignal): Promise<AttemptedRollout[]> {
+  /** Serves those who wait already, then the newcomer, who joins them in the same write when nothing is left. */
+  async #dequeue(newcomer?: DequeueRequest, signal?: AbortSignal): Promise<DequeueOutcome> {
+    let hold: Hold | undefined;
     try {
-      const { served, claimed } = await this.#write(() => {
-        const served = this.#held.claimInTurn((held) => this.#operations.claim(held));
-        const goes = request !== undefined && !signal?.aborted;
-        return { served, claimed: goes ? this.#operations.dequeue(request) : [] };
+      const { served, ...outcome } = await this.#write(() => {
+        const served = this.#held.claimInTurn((request) => this.#operations.claim(request));
+        if (newcomer === undefined || signal?.aborted) return { served, claimed: [] };
+        const claimed = this.#operations.dequeue(newcomer);
+        const seconds = Math.min(newcomer.wait_seconds ?? 0, maxWaitSeconds);
+        if (claimed.length > 0 || seconds <= 0) return { served, claimed };
+        hold = this.#holds.open(seconds, signal);
+        return { served, claimed, waiting: this.#held.wait(newcomer, hold) };
       });
       this.#held.release(served);
-      return claimed;
+      return outcome;
     } catch (error) {
+      hold?.release();
       this.#held.forget();
       throw error;
     }

@@ -1,0 +1,102 @@
+import { describe, expect, test } from "bun:test";
+import fc from "fast-check";
+import {
+  exactNumber,
+  exactOnWire,
+  isJsonObject,
+  numberOf,
+  numberText,
+  parseJson,
+} from "../../src/protocol/json.ts";
+
+const roundTrip = (text: string) => JSON.stringify(parseJson(text));
+
+// T-31, D-4
+describe("opaque numbers come back digit for digit", () => {
+  test.each([
+    '{"seed":12345678901234567890}',
+    '{"f":1.0,"i":1}',
+    "[1.0,[2.50,-3.0],1e5,1E-7,-0,-0.0]",
+    "9007199254740993",
+    "1.0",
+    '{"a":{"b":[{"c":100000000000000000000000000.0}]}}',
+  ])("%s", (text) => {
+    expect(roundTrip(text)).toBe(text);
+  });
+
+  test("a string that looks like such a number is left alone", () => {
+    const text = '{"s":"1.0, 12345678901234567890 NaN","t":": 1e5"}';
+    expect(roundTrip(text)).toBe(text);
+  });
+
+  test("numbers that JavaScript shows unchanged stay numbers", () => {
+    expect(parseJson('{"a":1,"b":0.25,"c":-7,"d":1766538002.9375408}')).toEqual({
+      a: 1,
+      b: 0.25,
+      c: -7,
+      d: 1766538002.9375408,
+    });
+  });
+
+  test("any tree written as Python writes floats survives", () => {
+    const number = fc.oneof(
+      fc.bigInt().map(String),
+      fc.integer().map((value) => `${value}.0`),
+      fc.integer().map(String),
+      fc.double({ noNaN: true, noDefaultInfinity: true }).map((value) => JSON.stringify(value)),
+    );
+    const scalar = fc.oneof(
+      number,
+      fc.string().map((value) => JSON.stringify(value)),
+      fc.constant("null"),
+    );
+    const { tree } = fc.letrec<{ tree: string }>((tie) => ({
+      tree: fc.oneof(
+        { depthSize: "small" },
+        scalar,
+        fc.array(tie("tree")).map((items) => `[${items.join(",")}]`),
+        fc
+          .array(tie("tree"))
+          .map((items) => `{${items.map((item, index) => `"k${index}":${item}`).join(",")}}`),
+      ),
+    }));
+    fc.assert(fc.property(tree, (text) => expect(roundTrip(text)).toBe(text)));
+  });
+});
+
+// T-32, W-12
+describe("Python's tokens for numbers that are none", () => {
+  test("they are accepted and written as null", () => {
+    expect(roundTrip('{"a":NaN,"b":[Infinity,-Infinity],"c":1}')).toBe('{"a":null,"b":[null,null],"c":1}');
+  });
+
+  test("inside strings they are text, also behind escaped quotes", () => {
+    expect(roundTrip('{"a":"NaN \\"Infinity","b":NaN}')).toBe('{"a":"NaN \\"Infinity","b":null}');
+  });
+
+  test("they are told apart from null", () => {
+    const value = parseJson("[NaN,null]") as unknown[];
+    expect(numberOf(value[0])).toBeNaN();
+    expect(numberOf(value[1])).toBeUndefined();
+  });
+
+  test.each(["nan", "{NaN:1}", "[NaNs]", "", "{", '{"a":1,}', "[01]"])("%p is still no JSON", (text) => {
+    expect(() => parseJson(text)).toThrow(SyntaxError);
+  });
+});
+
+test("a raw number is a number, not an object", () => {
+  const value = parseJson("12345678901234567890");
+  expect(isJsonObject(value)).toBe(false);
+  expect(numberText(value)).toBe("12345678901234567890");
+  expect(numberOf(value)).toBe(12345678901234567890);
+  expect(numberOf(exactNumber("2.0"))).toBe(2);
+  expect(numberOf("2")).toBeUndefined();
+});
+
+test("a stored object reads as plain values and is written with its own digits", () => {
+  const text = '{"reward":1.0,"seed":12345678901234567890}';
+  const item = exactOnWire([text], (parse) => ({ id: "x", input: parse(text) }));
+  expect(item.input.reward).toBe(1);
+  expect(JSON.stringify({ items: [item] })).toBe(`{"items":[{"id":"x","input":${text}}]}`);
+});

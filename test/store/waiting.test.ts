@@ -1,0 +1,171 @@
+import { describe, expect, test } from "bun:test";
+import { memoryStore } from "../helpers/memory-store.ts";
+import { createTestClock } from "../helpers/test-clock.ts";
+
+const settled = (promise: Promise<unknown>) =>
+  Promise.race([promise.then(() => true), Bun.sleep(30).then(() => false)]);
+
+async function storeWith(count: number) {
+  const store = memoryStore();
+  const rollouts = await store.enqueueRollouts(Array.from({ length: count }, (_, input) => ({ input })));
+  const ids = rollouts.map(({ rollout_id }) => rollout_id);
+  const finish = (id: string) => store.updateRollout(id, { status: "succeeded" });
+  return { store, ids, finish };
+}
+
+describe("waiting for rollouts", () => {
+  // E-17, E-18
+  test("timeout 0 answers at once with what is finished, in the order of the request", async () => {
+    const { store, ids, finish } = await storeWith(3);
+    await finish(ids[0]!);
+    await finish(ids[2]!);
+    const request = [ids[2]!, ids[1]!, "ro-x", ids[0]!, ids[2]!];
+    const found = await store.waitForRollouts({ rollout_ids: request, timeout: 0 });
+    expect(found.map(({ rollout_id }) => rollout_id)).toEqual([ids[2]!, ids[0]!, ids[2]!]);
+    expect(found[0]).not.toHaveProperty("attempt");
+    expect(await store.waitForRollouts({ rollout_ids: ids, timeout: -1 })).toHaveLength(2);
+  });
+
+  // E-18, E-19, V-2, T-29
+  test("without limit it is woken when the last known one is finished; every waiter is", async () => {
+    const { store, ids, finish } = await storeWith(2);
+    const waits = [1, 2, 3].map(() => store.waitForRollouts({ rollout_ids: [...ids, "ro-x"] }));
+    await finish(ids[0]!);
+    expect(await settled(Promise.race(waits))).toBe(false);
+    await finish(ids[1]!);
+    for (const found of await Promise.all(waits)) expect(found).toHaveLength(2);
+  });
+
+  // E-18
+  test("at the timeout the finished subset is returned", async () => {
+    const { store, ids, finish } = await storeWith(2);
+    await finish(ids[0]!);
+    expect(await store.waitForRollouts({ rollout_ids: ids, timeout: 0.03 })).toHaveLength(1);
+  });
+
+  // E-17
+  test("unknown ids are not waited for", async () => {
+    const { store } = await storeWith(0);
+    expect(await store.waitForRollouts({ rollout_ids: ["ro-x"] })).toEqual([]);
+    expect(await store.waitForRollouts({ rollout_ids: ["ro-x"], wait_seconds: 30 })).toEqual([]);
+    expect(await store.waitForRollouts({ rollout_ids: [] })).toEqual([]);
+  });
+
+  // V-1, V-3 as decided in section 11
+  test("a reopened rollout is waited for again", async () => {
+    const { store, ids, finish } = await storeWith(2);
+    await finish(ids[0]!);
+    const wait = store.waitForRollouts({ rollout_ids: ids });
+    await store.startAttempt(ids[0]!);
+    await finish(ids[1]!);
+    expect(await settled(wait)).toBe(false);
+    await store.updateAttempt(ids[0]!, "latest", { status: "failed" });
+    expect(await wait).toHaveLength(2);
+  });
+
+  test("wait_seconds holds until one is finished", async () => {
+    const { store, ids, finish } = await storeWith(3);
+    const wait = store.waitForRollouts({ rollout_ids: ids, wait_seconds: 30, timeout: 0 });
+    expect(await settled(wait)).toBe(false);
+    await finish(ids[1]!);
+    expect((await wait).map(({ rollout_id }) => rollout_id)).toEqual([ids[1]!]);
+    expect(await store.waitForRollouts({ rollout_ids: ids, wait_seconds: 30 })).toHaveLength(1);
+    expect(await store.waitForRollouts({ rollout_ids: [ids[0]!], wait_seconds: 0.02 })).toEqual([]);
+  });
+
+  // E-20
+  test("it ends when the caller goes away and when the store closes", async () => {
+    const { store, ids, finish } = await storeWith(2);
+    await finish(ids[0]!);
+    const caller = new AbortController();
+    const left = store.waitForRollouts({ rollout_ids: ids }, { signal: caller.signal });
+    const closed = store.waitForRollouts({ rollout_ids: ids });
+    expect(await settled(Promise.race([left, closed]))).toBe(false);
+    caller.abort();
+    expect(await left).toHaveLength(1);
+    await store.close();
+    expect(await closed).toEqual([]);
+  });
+});
+
+describe("a held dequeue", () => {
+  test("is answered by the enqueue", async () => {
+    const { store } = await storeWith(0);
+    const held = store.dequeueRollouts({ worker_id: "w", wait_seconds: 30 });
+    expect(await settled(held)).toBe(false);
+    // K-5: it has marked the worker like any other
+    expect(await store.getWorker("w")).toMatchObject({ status: "idle" });
+    const [rollout] = await store.enqueueRollouts([{ input: 1 }]);
+    expect(await held).toMatchObject([{ rollout_id: rollout!.rollout_id, attempt: { worker_id: "w" } }]);
+    expect(await store.getWorker("w")).toMatchObject({ status: "busy" });
+  });
+
+  test("is answered by a retry that another's failure queues", async () => {
+    const { store } = await storeWith(0);
+    const config = { max_attempts: 2, retry_condition: ["failed" as const] };
+    const { rollout_id } = await store.startRollout({ input: 1, config });
+    const held = store.dequeueRollouts({ wait_seconds: 30 });
+    await store.updateAttempt(rollout_id, "latest", { status: "failed" });
+    expect(await held).toMatchObject([{ rollout_id, attempt: { sequence_id: 2 } }]);
+  });
+
+  test("comes first, in the order of arrival, also before a newcomer", async () => {
+    const { store } = await storeWith(0);
+    const held = ["a", "b", "c"].map((worker_id) => store.dequeueRollouts({ worker_id, wait_seconds: 30 }));
+    await Bun.sleep(5);
+    const enqueued = store.enqueueRollouts([{ input: 1 }, { input: 2 }]);
+    const newcomer = store.dequeueRollouts({ worker_id: "late" });
+    const [first, second] = await enqueued;
+    expect((await held[0])![0]?.rollout_id).toBe(first!.rollout_id);
+    expect((await held[1])![0]?.rollout_id).toBe(second!.rollout_id);
+    expect(await newcomer).toEqual([]);
+    expect(await settled(held[2]!)).toBe(false);
+  });
+
+  test("gets up to its limit", async () => {
+    const { store } = await storeWith(0);
+    const held = store.dequeueRollouts({ limit: 3, wait_seconds: 30 });
+    await Bun.sleep(5);
+    await store.enqueueRollouts([1, 2, 3, 4].map((input) => ({ input })));
+    expect(await held).toHaveLength(3);
+    expect(await store.dequeueRollouts({ limit: 3 })).toHaveLength(1);
+  });
+
+  // T-41
+  test("of a caller that is gone gets nothing", async () => {
+    const { store } = await storeWith(0);
+    const caller = new AbortController();
+    const held = store.dequeueRollouts({ worker_id: "gone", wait_seconds: 30 }, { signal: caller.signal });
+    await Bun.sleep(5);
+    caller.abort();
+    expect(await held).toEqual([]);
+    await store.enqueueRollouts([{ input: 1 }]);
+    // Aborted between the request and its turn in the write queue.
+    const late = new AbortController();
+    const overtaken = store.dequeueRollouts({ worker_id: "gone" }, { signal: late.signal });
+    late.abort();
+    expect(await overtaken).toEqual([]);
+    expect(await store.dequeueRollouts({ worker_id: "here" })).toHaveLength(1);
+  });
+
+  test("ends empty when its time is over and when the store closes", async () => {
+    const { store } = await storeWith(0);
+    expect(await store.dequeueRollouts({ wait_seconds: 0.02 })).toEqual([]);
+    const held = store.dequeueRollouts({ wait_seconds: 30 });
+    await Bun.sleep(5);
+    await store.close();
+    expect(await held).toEqual([]);
+    await expect(store.dequeueRollouts({})).rejects.toThrow("the store is closed");
+  });
+
+  test("keeps scanning: a silent attempt comes back to whoever is held", async () => {
+    const clock = createTestClock();
+    const store = memoryStore({ now: clock.now });
+    const config = { timeout_seconds: 5, max_attempts: 2, retry_condition: ["timeout" as const] };
+    const { rollout_id } = await store.startRollout({ input: 1, config });
+    const held = store.dequeueRollouts({ wait_seconds: 30 });
+    await Bun.sleep(5);
+    clock.advance(10);
+    expect(await held).toMatchObject([{ rollout_id, attempt: { sequence_id: 2 } }]);
+  });
+});
