@@ -2,7 +2,8 @@ import { existsSync } from "node:fs";
 import { join } from "node:path";
 import type { Config } from "../config.ts";
 import type { Profile } from "../engine/profile.ts";
-import { ensureEnvironment, findUv } from "../engine/python-environment.ts";
+import { ensureEnvironment } from "../engine/python-environment.ts";
+import { findUv } from "../engine/uv.ts";
 import { UsageError } from "../errors.ts";
 import type { Logger } from "../log.ts";
 

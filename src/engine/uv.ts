@@ -1,0 +1,108 @@
+import { accessSync, constants, readdirSync, statSync } from "node:fs";
+import { delimiter, join } from "node:path";
+import { AglError } from "../errors.ts";
+import { childEnvironment } from "./child-environment.ts";
+import { type ChildExit, spawnGuarded } from "./child.ts";
+
+const remedy = "install uv (`pip install uv`), or name its program with AGL_UV";
+
+/** The uv program: the one that was named, else the first on PATH; undefined when PATH has none. */
+export function findUv(
+  options: { path?: string; env?: Record<string, string | undefined> } = {},
+): string | undefined {
+  const { path, env = childEnvironment() } = options;
+  if (path !== undefined) {
+    if (isProgram(path)) return path;
+    throw new AglError("environment", `uv: ${path} is no program`, { remedy });
+  }
+  return (env["PATH"] ?? "")
+    .split(delimiter)
+    .filter((folder) => folder !== "")
+    .map((folder) => join(folder, "uv"))
+    .find(isProgram);
+}
+
+export function needUv(uv: string | undefined): string {
+  if (uv !== undefined) return uv;
+  throw new AglError("environment", "uv, which makes the Python environment, was not found on PATH", {
+    remedy,
+  });
+}
+
+export interface UvRun {
+  exit: ChildExit;
+  stdout: string[];
+  stderr: string[];
+}
+
+/** Runs uv, or a Python it made, under a guard; aborting the signal ends it and everything it started. */
+export async function runUv(
+  command: string[],
+  options: {
+    cwd: string;
+    env: Record<string, string>;
+    signal: AbortSignal;
+    onLine?: (line: string) => void;
+    timeoutMs: number;
+  },
+): Promise<UvRun> {
+  options.signal.throwIfAborted();
+  const lines = { stdout: [] as string[], stderr: [] as string[] };
+  const child = spawnGuarded(command, {
+    cwd: options.cwd,
+    env: options.env,
+    graceMs: 2_000,
+    onLine: (line, stream) => {
+      lines[stream].push(line);
+      if (stream === "stderr") options.onLine?.(line);
+    },
+  });
+  const stop = () => void child.stop();
+  options.signal.addEventListener("abort", stop, { once: true });
+  const timer = setTimeout(stop, options.timeoutMs);
+  try {
+    const exit = await child.exited;
+    options.signal.throwIfAborted();
+    return { exit, ...lines };
+  } finally {
+    clearTimeout(timer);
+    options.signal.removeEventListener("abort", stop);
+  }
+}
+
+/**
+ * Where uv gets torch's CPU build: a find-links folder when one is named and holds it, else PyTorch's own index. Both at
+ * once fail without a network.
+ */
+export function torchSource(
+  torchVersion: string | undefined,
+  findLinks: string | undefined,
+  environment: Record<string, string | undefined>,
+): { env: Record<string, string>; flags: string[] } {
+  const pip = environment["PIP_FIND_LINKS"]?.trim().split(/\s+/).join(",");
+  const links = [findLinks, environment["UV_FIND_LINKS"], pip].find(
+    (found) => found !== undefined && found !== "",
+  );
+  const env: Record<string, string> = links === undefined ? {} : { UV_FIND_LINKS: links };
+  if (torchVersion === undefined) return { env, flags: [] };
+  const held = links?.split(",").some((place) => mayHoldTorch(place, torchVersion)) ?? false;
+  return { env, flags: held ? [] : ["--torch-backend", "cpu"] };
+}
+
+function mayHoldTorch(place: string, version: string): boolean {
+  if (/^https?:/.test(place)) return true;
+  try {
+    return readdirSync(place.replace(/^file:\/\//, "")).some((name) => name.startsWith(`torch-${version}`));
+  } catch {
+    return false;
+  }
+}
+
+function isProgram(path: string): boolean {
+  try {
+    accessSync(path, constants.X_OK);
+    return statSync(path).isFile();
+  } catch {
+    return false;
+  }
+}
