@@ -1,4 +1,5 @@
 import type { Context } from "hono";
+import { directFetch } from "../client/loopback-fetch.ts";
 import { messageOf } from "../errors.ts";
 import { silentLogger } from "../log.ts";
 import type { CallIdentity } from "./call-record.ts";
@@ -15,7 +16,6 @@ import { readLimited } from "./limited-body.ts";
 import { passThrough } from "./pass-through.ts";
 import type { ProxyOptions, SpanSink } from "./proxy.ts";
 import { Recorder } from "./recorder.ts";
-import { fetchUpstream } from "./upstream-call.ts";
 import type { Upstream, UpstreamTable } from "./upstreams.ts";
 import { createUpstreamTable } from "./upstreams.ts";
 
@@ -58,7 +58,7 @@ export class CallDoors {
       ...(maxWaitingCalls === undefined ? {} : { maxWaitingCalls }),
     });
     this.surroundings = {
-      fetch: options.fetch ?? fetchUpstream,
+      fetch: options.fetch ?? directFetch,
       counts: createCounts(),
       log,
       now,
@@ -169,7 +169,9 @@ export class CallDoors {
       const message = `content-encoding is ${encoding}: send the body uncompressed`;
       throw new Refused("bad_request", errorAnswer(415, "unsupported_encoding", message));
     }
-    const bytes = await readLimited(body, this.#maxBodyBytes);
+    const bytes = await readLimited(body, this.#maxBodyBytes).catch(() => {
+      throw new Refused("bad_request", errorAnswer(400, "invalid_request", "the body ended too early"));
+    });
     if (bytes === null) {
       const message = `the body is larger than ${this.#maxBodyBytes} bytes`;
       throw new Refused("bad_request", errorAnswer(413, "body_too_large", message));

@@ -1,3 +1,4 @@
+import type { DirectFetch } from "../client/loopback-fetch.ts";
 import type { Logger } from "../log.ts";
 import type { JsonObject } from "../protocol/types.ts";
 import { AnswerCollector } from "./answer-collector.ts";
@@ -14,12 +15,11 @@ import { errorAnswer } from "./error-answer.ts";
 import { readLimited } from "./limited-body.ts";
 import type { OpenCall } from "./recorder.ts";
 import { relayStream } from "./relay-stream.ts";
-import type { UpstreamFetch } from "./upstream-call.ts";
 import { forwardedRequestHeaders, relayedHeaders, UpstreamCall } from "./upstream-call.ts";
 import type { Upstream } from "./upstreams.ts";
 
 export interface CallSurroundings {
-  fetch: UpstreamFetch;
+  fetch: DirectFetch;
   counts: ProxyCounts;
   log: Logger;
   now: () => number;

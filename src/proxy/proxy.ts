@@ -1,4 +1,5 @@
 import { Hono } from "hono";
+import type { DirectFetch } from "../client/loopback-fetch.ts";
 import { messageOf } from "../errors.ts";
 import type { Logger } from "../log.ts";
 import type { StoreApi } from "../protocol/store-api.ts";
@@ -6,7 +7,6 @@ import { CallDoors } from "./call-doors.ts";
 import type { ProxyStatistics } from "./counts.ts";
 import { errorAnswer } from "./error-answer.ts";
 import { passedRoutes } from "./pass-through.ts";
-import type { UpstreamFetch } from "./upstream-call.ts";
 import type { Upstream } from "./upstreams.ts";
 
 export type SpanSink = Pick<StoreApi, "nextSequenceId" | "addSpans" | "queryAttempts">;
@@ -19,7 +19,7 @@ export interface ProxyOptions {
   now?: () => number;
   /** At least 0, below 1: picks among upstreams of one name. */
   random?: () => number;
-  fetch?: UpstreamFetch;
+  fetch?: DirectFetch;
   maxBodyBytes?: number;
   maxAnswerBytes?: number;
   firstByteTimeoutMs?: number;

@@ -24,6 +24,10 @@ export function serveProxy(options: {
       fetch: (request) => proxy.app.fetch(request),
       // A model may think for minutes between two bytes.
       idleTimeout: 0,
+      // Else Bun prints a stack trace whenever a model server breaks off.
+      development: false,
+      // Which `development: false` turns on: two proxies would share the port without a word.
+      reusePort: false,
       maxRequestBodySize: maxBodyBytes,
     });
   } catch (error) {

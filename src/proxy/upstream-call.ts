@@ -1,19 +1,7 @@
+import type { DirectFetch, DirectFetchOptions } from "../client/loopback-fetch.ts";
 import { messageOf } from "../errors.ts";
 import type { CallFailure } from "./call-record.ts";
 import type { Upstream } from "./upstreams.ts";
-
-export type UpstreamRequest = RequestInit & { unix?: string };
-export type UpstreamFetch = (url: string, request: UpstreamRequest) => Promise<Response>;
-
-/** A proxy from the environment is for the network, never for a model server on this machine. */
-export const fetchUpstream: UpstreamFetch = (url, request) => {
-  const local = request.unix !== undefined || isLoopback(new URL(url).hostname);
-  return fetch(url, local ? ({ ...request, proxy: false } as unknown as BunFetchRequestInit) : request);
-};
-
-function isLoopback(hostname: string): boolean {
-  return hostname === "localhost" || hostname === "[::1]" || /^127\.\d+\.\d+\.\d+$/.test(hostname);
-}
 
 /**
  * One exchange with a model server. It ends when the agent goes away, wherever the exchange stands, and when the
@@ -43,10 +31,10 @@ export class UpstreamCall {
   }
 
   send(
-    fetcher: UpstreamFetch,
+    fetcher: DirectFetch,
     upstream: Upstream,
     path: string,
-    request: UpstreamRequest,
+    request: DirectFetchOptions,
   ): Promise<Response> {
     const headers = new Headers(request.headers);
     headers.set("accept-encoding", "identity");

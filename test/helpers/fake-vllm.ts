@@ -44,11 +44,16 @@ export function startFakeVllm(script: FakeScript, options: { unix?: string } = {
       headers: { "content-type": "application/json", ...answer.headers },
     });
   };
-  const base = { idleTimeout: 0, fetch: serve, error: () => new Response("broken script", { status: 599 }) };
+  const base = {
+    idleTimeout: 0,
+    development: false as const,
+    fetch: serve,
+    error: () => new Response("broken script", { status: 599 }),
+  };
   const server =
     options.unix === undefined
       ? Bun.serve({ ...base, hostname: "127.0.0.1", port: 0 })
-      : Bun.serve({ fetch: base.fetch, error: base.error, unix: options.unix });
+      : Bun.serve({ fetch: base.fetch, error: base.error, development: false, unix: options.unix });
   const host = options.unix === undefined ? `127.0.0.1:${server.port}` : "localhost";
   return { baseUrl: `http://${host}/v1`, requests, stop: () => server.stop(true) };
 }

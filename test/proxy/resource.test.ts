@@ -1,0 +1,43 @@
+import { expect, test } from "bun:test";
+import { proxyResource, resolveEndpoint } from "../../src/proxy/resource.ts";
+
+test.each([
+  ["http://h:1", "http://h:1/rollout/r1/attempt/a1"],
+  ["http://h:1/", "http://h:1/rollout/r1/attempt/a1"],
+  ["http://h:1/v1", "http://h:1/rollout/r1/attempt/a1/v1"],
+  ["http://h:1/v1/", "http://h:1/rollout/r1/attempt/a1/v1"],
+  ["http://h:1/api", "http://h:1/api/rollout/r1/attempt/a1"],
+])("%s becomes %s", (endpoint, resolved) => {
+  expect(resolveEndpoint(proxyResource(endpoint, "m"), "r1", "a1")).toBe(resolved);
+});
+
+test("without ids, and for a resource that is no proxy, the endpoint stays", () => {
+  expect(resolveEndpoint(proxyResource("http://h:1/", "m"), null, null)).toBe("http://h:1/");
+  expect(resolveEndpoint({ resource_type: "llm", endpoint: "http://h:1/v1" }, "r1", "a1")).toBe(
+    "http://h:1/v1",
+  );
+});
+
+test.each([
+  ["r1", null],
+  [null, "a1"],
+  ["r1", ""],
+])("one id of two is an error: %p, %p", (rolloutId, attemptId) => {
+  expect(() => resolveEndpoint(proxyResource("http://h:1", "m"), rolloutId, attemptId)).toThrow(/endpoint/);
+});
+
+test("ids are escaped", () => {
+  expect(resolveEndpoint(proxyResource("http://h:1", "m"), "a/b", "c d")).toBe(
+    "http://h:1/rollout/a%2Fb/attempt/c%20d",
+  );
+});
+
+test("the resource is what runners of the original read", () => {
+  expect(proxyResource("http://h:1", "m", { temperature: 0 })).toEqual({
+    resource_type: "proxy_llm",
+    endpoint: "http://h:1",
+    model: "m",
+    api_key: null,
+    sampling_parameters: { temperature: 0 },
+  });
+});
