@@ -14,17 +14,17 @@ export function finalReward(spans: Span[]): number | undefined {
 
 /** A validation rollout that failed or has no reward counts as 0: a model that breaks its agent has not solved the task. */
 export function summariseValidation(rollouts: FinishedRollout[]) {
-  const rewards = rollouts.map(({ rollout, spans }) =>
-    rollout.status === "succeeded" ? (finalReward(spans) ?? 0) : 0,
+  const rewards = rollouts.map(({ failure, spans }) =>
+    failure === undefined ? (finalReward(spans) ?? 0) : 0,
   );
-  const failed = rollouts.filter(({ rollout }) => rollout.status !== "succeeded").length;
+  const failed = rollouts.filter(({ failure }) => failure !== undefined).length;
   return { ...estimateMean(rewards), failed };
 }
 
 /** Mean reward of the succeeded training rollouts that have one. */
 export function summariseTraining(rollouts: FinishedRollout[]) {
   const rewards = rollouts
-    .filter(({ rollout }) => rollout.status === "succeeded")
+    .filter(({ failure }) => failure === undefined)
     .map(({ spans }) => finalReward(spans))
     .filter((reward) => reward !== undefined);
   return estimateMean(rewards);

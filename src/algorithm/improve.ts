@@ -212,20 +212,26 @@ function describeRound(
   selection: ReturnType<typeof select>,
   seconds: Record<string, number>,
 ): IterationReport {
-  const failures = rollouts.filter(({ rollout }) => rollout.status !== "succeeded");
+  const failures = countBy(rollouts.map(({ failure }) => failure).filter((failure) => failure !== undefined));
+  const failed = Object.values(failures).reduce((sum, count) => sum + count, 0);
   return {
     iteration,
     rollouts: rollouts.length,
-    succeeded: rollouts.length - failures.length,
-    failed: failures.length,
-    failures: {},
-    without_calls: rollouts.filter(({ rollout, spans }) => rollout.status === "succeeded" && !hasCall(spans))
-      .length,
+    succeeded: rollouts.length - failed,
+    failed,
+    failures,
+    without_calls: rollouts.filter(({ failure, spans }) => failure === undefined && !hasCall(spans)).length,
     reward: summariseTraining(rollouts),
     rows: { kept: selection.noUpdate === undefined ? selection.kept.length : 0, dropped: selection.dropped },
     seconds,
     updated: false,
   };
+}
+
+function countBy(names: string[]): Record<string, number> {
+  const counts: Record<string, number> = {};
+  for (const name of names) counts[name] = (counts[name] ?? 0) + 1;
+  return counts;
 }
 
 function hasCall(spans: FinishedRollout["spans"]): boolean {

@@ -7,6 +7,8 @@ export interface FinishedRollout {
   rollout: Rollout;
   /** Of the latest attempt, in order. */
   spans: Span[];
+  /** Why it did not succeed: the reason its runner gave, else the status of its last attempt. */
+  failure?: string;
 }
 
 export interface RolloutProgress {
@@ -43,17 +45,16 @@ export async function runRollouts(phase: RolloutPhase): Promise<FinishedRollout[
   let failed = 0;
   while (finished.size < ids.length) {
     phase.signal.throwIfAborted();
-    if (Date.now() > deadline) throw phaseTimedOut(phase, finished.size, ids.length);
     const started = Date.now();
+    if (started >= deadline) throw phaseTimedOut(phase, finished.size, ids.length);
     const pending = ids.filter((id) => !finished.has(id));
     const done = await phase.store.waitForRollouts(
-      { rollout_ids: pending, timeout: 0, wait_seconds: waitSeconds },
+      { rollout_ids: pending, timeout: 0, wait_seconds: Math.min(waitSeconds, (deadline - started) / 1000) },
       { signal: phase.signal },
     );
-    for (const [index, spans] of (await readSpans(phase.store, done)).entries()) {
-      const rollout = done[index] as Rollout;
-      finished.set(rollout.rollout_id, { rollout, spans });
-      if (rollout.status !== "succeeded") failed += 1;
+    for (const found of await readAll(phase.store, done)) {
+      finished.set(found.rollout.rollout_id, found);
+      if (found.failure !== undefined) failed += 1;
     }
     if (done.length > 0) phase.onProgress?.({ done: finished.size, failed, total: ids.length });
     else if (Date.now() - started < pollMs) await Bun.sleep(pollMs);
@@ -78,17 +79,25 @@ async function enqueue(phase: RolloutPhase): Promise<string[]> {
   return ids;
 }
 
-async function readSpans(store: StoreApi, rollouts: Rollout[]): Promise<Span[][]> {
-  const spans: Span[][] = [];
+async function readAll(store: StoreApi, rollouts: Rollout[]): Promise<FinishedRollout[]> {
+  const found: FinishedRollout[] = [];
   for (let start = 0; start < rollouts.length; start += readsAtOnce) {
-    const pages = await Promise.all(
-      rollouts
-        .slice(start, start + readsAtOnce)
-        .map(({ rollout_id }) => store.querySpans({ rollout_id, attempt_id: "latest" })),
-    );
-    spans.push(...pages.map(({ items }) => items));
+    const some = rollouts.slice(start, start + readsAtOnce);
+    found.push(...(await Promise.all(some.map((rollout) => readOne(store, rollout)))));
   }
-  return spans;
+  return found;
+}
+
+async function readOne(store: StoreApi, rollout: Rollout): Promise<FinishedRollout> {
+  const { items: spans } = await store.querySpans({ rollout_id: rollout.rollout_id, attempt_id: "latest" });
+  if (rollout.status === "succeeded") return { rollout, spans };
+  const attempt = await store.getLatestAttempt(rollout.rollout_id);
+  const reason = attempt?.metadata?.["reason"];
+  return {
+    rollout,
+    spans,
+    failure: typeof reason === "string" ? reason : (attempt?.status ?? rollout.status),
+  };
 }
 
 function phaseTimedOut(phase: RolloutPhase, done: number, total: number): AglError {
