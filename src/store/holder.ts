@@ -28,6 +28,16 @@ export function releaseFile(db: Database): void {
   db.run("DELETE FROM holder");
 }
 
+/** After an opening that failed: releases the file, but not the suspicion that it is damaged. */
+export function abandonFile(db: Database, uncleanStop: boolean): void {
+  try {
+    if (uncleanStop) db.run("UPDATE holder SET started = 'nobody'");
+    else releaseFile(db);
+  } catch {
+    // A damaged file may refuse this, too; the failure that led here is the one to report.
+  }
+}
+
 function inUse(path: string, pid: number): AglError {
   return new AglError("store", `${path} is in use by process ${pid}`, {
     remedy: "stop that process, use it through its HTTP address, or choose another store file",

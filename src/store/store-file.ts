@@ -4,7 +4,7 @@ import { mkdirSync } from "node:fs";
 import { dirname } from "node:path";
 import { AglError, messageOf } from "../errors.ts";
 import type { Logger } from "../log.ts";
-import { claimFile, releaseFile } from "./holder.ts";
+import { abandonFile, claimFile } from "./holder.ts";
 import { markAsStore, migrate, requireKnownFile } from "./schema.ts";
 
 /** A connection to the file, claimed for this process, checked and brought to the current schema. */
@@ -41,7 +41,7 @@ function prepareFile(db: Database, path: string, log: Logger): string {
     migrate(db, `st-${randomBytes(8).toString("hex")}`);
     return db.query<{ store_id: string }, []>("SELECT store_id FROM store").get()!.store_id;
   } catch (error) {
-    releaseFile(db);
+    abandonFile(db, uncleanStop);
     throw error;
   }
 }
@@ -50,13 +50,18 @@ function checkIntegrity(db: Database, path: string, log: Logger): void {
   log.warning("the store was not closed cleanly: checking its file", { path });
   const findings = db.query<{ quick_check: string }, []>("PRAGMA quick_check").all();
   if (findings.length === 1 && findings[0]?.quick_check === "ok") return;
-  throw new AglError("store", `${path} is damaged: ${findings[0]?.quick_check ?? "unreadable"}`, {
+  throw damaged(path, findings[0]?.quick_check ?? "unreadable");
+}
+
+function damaged(path: string, finding: string): AglError {
+  return new AglError("store", `${path} is damaged: ${finding}`, {
     remedy: `salvage it with: sqlite3 ${path} .recover`,
   });
 }
 
 function asOpenError(error: unknown, path: string): unknown {
   if (error instanceof AglError || !(error instanceof Error)) return error;
+  if ((error as { code?: unknown }).code === "SQLITE_CORRUPT") return damaged(path, error.message);
   return new AglError("store", `cannot open the store file ${path}: ${messageOf(error)}`, {
     remedy: "check the path, its permissions and the free space, or choose another store file",
     cause: error,

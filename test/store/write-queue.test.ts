@@ -1,0 +1,99 @@
+import { Database } from "bun:sqlite";
+import { afterEach, beforeEach, describe, expect, test } from "bun:test";
+import { AglError } from "../../src/errors.ts";
+import { WriteQueue } from "../../src/store/write-queue.ts";
+
+let db: Database;
+beforeEach(() => {
+  db = new Database(":memory:");
+  db.run("CREATE TABLE numbers (n INTEGER UNIQUE)");
+});
+afterEach(() => db.close());
+
+const stored = () =>
+  db
+    .query<{ n: number }, []>("SELECT n FROM numbers ORDER BY n")
+    .all()
+    .map(({ n }) => n);
+
+describe("grouped commits", () => {
+  test("the writes of one tick share a commit and are answered after it", async () => {
+    let commits = 0;
+    const writes = new WriteQueue(db, { onCommit: () => (commits += 1) });
+    const insert = (n: number) =>
+      writes.submit(() => db.run("INSERT INTO numbers VALUES (?)", [n]).changes + n);
+    const answers = [insert(1), insert(2), insert(3)];
+    expect(stored()).toEqual([]);
+    expect(await Promise.all(answers)).toEqual([2, 3, 4]);
+    expect(db.inTransaction).toBe(false);
+    expect(stored()).toEqual([1, 2, 3]);
+    expect(commits).toBe(1);
+  });
+
+  test("a write that throws is rolled back alone, in whole", async () => {
+    const writes = new WriteQueue(db);
+    const insert = (...numbers: number[]) =>
+      writes.submit(() => {
+        for (const n of numbers) db.run("INSERT INTO numbers VALUES (?)", [n]);
+        if (numbers.includes(13)) throw new Error("unlucky");
+      });
+    const outcomes = await Promise.allSettled([insert(1), insert(2, 13), insert(5, 1), insert(3)]);
+    expect(outcomes.map(({ status }) => status)).toEqual(["fulfilled", "rejected", "rejected", "fulfilled"]);
+    expect(stored()).toEqual([1, 3]);
+    expect(outcomes[1]).toMatchObject({ reason: new Error("unlucky") });
+    expect((outcomes[2] as PromiseRejectedResult).reason).toBeInstanceOf(AglError);
+  });
+
+  test("what a failed write noted is forgotten", async () => {
+    const journal: string[] = [];
+    const seen: string[] = [];
+    const writes = new WriteQueue(db, { journal, onCommit: (entries) => seen.push(...entries) });
+    const note = (name: string, fails = false) =>
+      writes.submit(() => {
+        journal.push(name);
+        if (fails) throw new Error(name);
+      });
+    await Promise.allSettled([note("a"), note("b", true), note("c")]);
+    expect(seen).toEqual(["a", "c"]);
+    expect(journal).toEqual([]);
+  });
+
+  test("when the commit is impossible everybody hears of it", async () => {
+    const writes = new WriteQueue(db);
+    db.run("PRAGMA query_only = 1");
+    const attempts = [1, 2].map((n) => writes.submit(() => db.run("INSERT INTO numbers VALUES (?)", [n])));
+    for (const outcome of await Promise.allSettled(attempts)) {
+      expect(outcome).toMatchObject({ status: "rejected", reason: { boundary: "store" } });
+    }
+    db.run("PRAGMA query_only = 0");
+    await writes.submit(() => db.run("INSERT INTO numbers VALUES (7)"));
+    expect(stored()).toEqual([7]);
+  });
+
+  test("it refuses more than it may hold, and takes writes again afterwards", async () => {
+    const writes = new WriteQueue(db, { maxPending: 2 });
+    const answers = [1, 2, 3].map((n) => writes.submit(() => n));
+    expect((await Promise.allSettled(answers)).map(({ status }) => status)).toEqual([
+      "fulfilled",
+      "fulfilled",
+      "rejected",
+    ]);
+    expect(await writes.submit(() => 4)).toBe(4);
+  });
+
+  test("a flood is split into several commits, in order", async () => {
+    let commits = 0;
+    const writes = new WriteQueue(db, { onCommit: () => (commits += 1) });
+    const order: number[] = [];
+    await Promise.all(Array.from({ length: 2000 }, (_, n) => writes.submit(() => order.push(n))));
+    expect(order).toEqual(Array.from({ length: 2000 }, (_, n) => n));
+    expect(commits).toBeGreaterThan(1);
+  });
+
+  test("flush commits at once", () => {
+    const writes = new WriteQueue(db);
+    void writes.submit(() => db.run("INSERT INTO numbers VALUES (1)"));
+    writes.flush();
+    expect(stored()).toEqual([1]);
+  });
+});
