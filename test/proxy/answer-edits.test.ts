@@ -1,0 +1,75 @@
+import { expect, test } from "bun:test";
+import fc from "fast-check";
+import { maskAnswer, maskChunk } from "../../src/proxy/answer-edits.ts";
+import type { JsonObject } from "../../src/protocol/types.ts";
+
+const hidden = { modelName: "agent-model", hideTokenIds: true, hideUsage: true };
+const ids = fc.option(fc.array(fc.nat()));
+const choice = fc.record(
+  {
+    index: fc.nat(),
+    delta: fc.jsonValue(),
+    token_ids: ids,
+    prompt_token_ids: ids,
+    finish_reason: fc.constant("stop"),
+  },
+  { requiredKeys: [] },
+);
+const answer = fc.record(
+  {
+    id: fc.string(),
+    model: fc.constant("models/version_0"),
+    choices: fc.oneof(fc.array(fc.oneof(choice, fc.jsonValue())), fc.jsonValue()),
+    prompt_token_ids: ids,
+    usage: fc.option(fc.dictionary(fc.string(), fc.nat())),
+    extra: fc.jsonValue(),
+  },
+  { requiredKeys: ["id"] },
+);
+
+function withoutIds(value: unknown): unknown {
+  if (typeof value !== "object" || value === null || Array.isArray(value)) return value;
+  return Object.fromEntries(
+    Object.entries(value).filter(([key]) => key !== "token_ids" && key !== "prompt_token_ids"),
+  );
+}
+
+test("what was added is gone, all else is as it came, whatever the answer looks like", () => {
+  fc.assert(
+    fc.property(answer, fc.constantFrom(undefined, 2), (value, indent) => {
+      const text = JSON.stringify(value, null, indent);
+      const body = JSON.parse(text) as JsonObject;
+      const expected = withoutIds(body) as JsonObject;
+      delete expected.usage;
+      if (expected.model !== undefined) expected.model = "agent-model";
+      if (Array.isArray(expected.choices)) expected.choices = expected.choices.map(withoutIds);
+      expect(JSON.parse(maskAnswer(text, body, hidden))).toEqual(expected);
+    }),
+  );
+});
+
+test("an agent that asked for everything gets the same text", () => {
+  const open = { modelName: "models/version_0", hideTokenIds: false, hideUsage: false };
+  fc.assert(
+    fc.property(answer, (value) => {
+      const text = JSON.stringify(value);
+      expect(maskChunk(text, JSON.parse(text) as JsonObject, open)).toBe(text);
+    }),
+  );
+});
+
+test.each<[string, object, boolean]>([
+  ["usage alone", { choices: [], usage: { total_tokens: 1 } }, true],
+  ["no choices and no usage", { choices: [], prompt_filter: 1 }, false],
+  [
+    "an empty delta that carries ids",
+    { choices: [{ delta: {}, finish_reason: null, token_ids: [1] }] },
+    true,
+  ],
+  ["an empty delta without ids", { choices: [{ delta: {}, finish_reason: null }] }, false],
+  ["the end", { choices: [{ delta: {}, finish_reason: "stop", token_ids: [1] }] }, false],
+  ["the role", { choices: [{ delta: { role: "assistant" }, finish_reason: null, token_ids: [] }] }, false],
+  ["an empty text", { choices: [{ delta: { content: "" }, finish_reason: null, token_ids: [1] }] }, false],
+])("a chunk of %s", (_, chunk, gone) => {
+  expect(maskChunk(JSON.stringify(chunk), chunk as JsonObject, hidden) === null).toBe(gone);
+});
