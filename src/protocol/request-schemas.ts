@@ -1,11 +1,11 @@
 import * as v from "valibot";
 import { attemptStatuses, modes, rolloutStatuses, workerStatuses } from "./enums.ts";
-import { opaqueObject, wireInteger, wireNumber, wireNumberOrNull } from "./wire-values.ts";
+import { opaqueObject, wireInteger, wireNumber, wireNumberOrNull, wireObject } from "./wire-values.ts";
 
 const text = v.string();
 const nullableText = v.nullish(text);
 
-export const configSchema = v.object({
+export const configSchema = wireObject({
   timeout_seconds: v.optional(wireNumberOrNull),
   unresponsive_seconds: v.optional(wireNumberOrNull),
   max_attempts: v.optional(v.pipe(wireInteger, v.minValue(1, "Input should be greater than or equal to 1"))),
@@ -20,29 +20,29 @@ const newRollout = {
   metadata: v.nullish(opaqueObject),
 };
 
-export const enqueueSchema = v.object({ rollouts: v.array(v.object(newRollout)) });
+export const enqueueSchema = wireObject({ rollouts: v.array(wireObject(newRollout)) });
 
-export const startRolloutSchema = v.object({ ...newRollout, worker_id: nullableText });
+export const startRolloutSchema = wireObject({ ...newRollout, worker_id: nullableText });
 
-export const startAttemptSchema = v.nullish(v.object({ worker_id: nullableText }), {});
+export const startAttemptSchema = v.nullish(wireObject({ worker_id: nullableText }), {});
 
 const waitSeconds = v.optional(
   v.pipe(wireNumber, v.minValue(0, "Input should be greater than or equal to 0")),
 );
 
 export const dequeueSchema = v.nullish(
-  v.object({ limit: v.optional(wireInteger), worker_id: nullableText, wait_seconds: waitSeconds }),
+  wireObject({ limit: v.optional(wireInteger), worker_id: nullableText, wait_seconds: waitSeconds }),
   {},
 );
 
-export const waitSchema = v.object({
+export const waitSchema = wireObject({
   rollout_ids: v.array(text),
   timeout: v.optional(wireNumberOrNull),
   wait_seconds: waitSeconds,
 });
 
 /** Null is let through where it is refused with a sentence later (E-12, E-15). */
-export const rolloutPatchSchema = v.object({
+export const rolloutPatchSchema = wireObject({
   input: v.optional(v.unknown()),
   mode: v.nullish(v.picklist(modes)),
   resources_id: nullableText,
@@ -51,7 +51,7 @@ export const rolloutPatchSchema = v.object({
   metadata: v.nullish(opaqueObject),
 });
 
-export const attemptPatchSchema = v.object({
+export const attemptPatchSchema = wireObject({
   status: v.nullish(v.picklist(attemptStatuses)),
   worker_id: nullableText,
   last_heartbeat_time: v.nullish(wireNumber),
@@ -67,7 +67,7 @@ const paging = {
 
 const filterLogic = v.optional(v.picklist(["and", "or"]));
 
-export const rolloutQuerySchema = v.object({
+export const rolloutQuerySchema = wireObject({
   ...paging,
   status_in: v.nullish(v.array(v.picklist(rolloutStatuses))),
   rollout_id_in: v.nullish(v.array(text)),
@@ -76,15 +76,15 @@ export const rolloutQuerySchema = v.object({
   filter_logic: filterLogic,
 });
 
-export const attemptQuerySchema = v.object(paging);
+export const attemptQuerySchema = wireObject(paging);
 
-export const resourcesQuerySchema = v.object({
+export const resourcesQuerySchema = wireObject({
   ...paging,
   resources_id: nullableText,
   resources_id_contains: nullableText,
 });
 
-export const spanQuerySchema = v.object({
+export const spanQuerySchema = wireObject({
   ...paging,
   rollout_id: text,
   attempt_id: nullableText,
@@ -99,13 +99,13 @@ export const spanQuerySchema = v.object({
   filter_logic: filterLogic,
 });
 
-export const workerQuerySchema = v.object({
+export const workerQuerySchema = wireObject({
   ...paging,
   status_in: v.nullish(v.array(v.picklist(workerStatuses))),
   worker_id_contains: nullableText,
   filter_logic: filterLogic,
 });
 
-export const nextSequenceSchema = v.object({ rollout_id: text, attempt_id: text });
+export const nextSequenceSchema = wireObject({ rollout_id: text, attempt_id: text });
 
-export const heartbeatSchema = v.nullish(v.object({ heartbeat_stats: v.nullish(opaqueObject) }), {});
+export const heartbeatSchema = v.nullish(wireObject({ heartbeat_stats: v.nullish(opaqueObject) }), {});

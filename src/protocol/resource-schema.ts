@@ -1,6 +1,6 @@
 import * as v from "valibot";
 import { templateEngines } from "./enums.ts";
-import { opaqueObject } from "./wire-values.ts";
+import { opaqueObject, wireRecord } from "./wire-values.ts";
 
 const llm = {
   endpoint: v.string(),
@@ -9,15 +9,18 @@ const llm = {
   sampling_parameters: v.optional(opaqueObject, () => ({})),
 };
 
-export const resourceSchema = v.variant("resource_type", [
-  v.object({ resource_type: v.literal("llm"), ...llm }),
-  v.object({ resource_type: v.literal("proxy_llm"), ...llm }),
-  v.object({
-    resource_type: v.literal("prompt_template"),
-    template: v.string(),
-    engine: v.picklist(templateEngines),
-  }),
-]);
+const resourceSchema = v.pipe(
+  opaqueObject,
+  v.variant("resource_type", [
+    v.object({ resource_type: v.literal("llm"), ...llm }),
+    v.object({ resource_type: v.literal("proxy_llm"), ...llm }),
+    v.object({
+      resource_type: v.literal("prompt_template"),
+      template: v.string(),
+      engine: v.picklist(templateEngines),
+    }),
+  ]),
+);
 
 /** The body of both resource writes: name → resource, without a wrapper. */
-export const resourcesSchema = v.record(v.string(), resourceSchema);
+export const resourcesSchema = wireRecord(resourceSchema);

@@ -2,20 +2,20 @@ import * as v from "valibot";
 import { attributesSchema } from "./attributes.ts";
 import { statusCodes } from "./enums.ts";
 import type { Span } from "./types.ts";
-import { wireInteger, wireNumberOrNull } from "./wire-values.ts";
+import { wireInteger, wireLooseObject, wireNumberOrNull, wireObject, wireRecord } from "./wire-values.ts";
 
 const nullableText = v.nullable(v.string());
 
 /** Unknown members are kept on spans and their parts, but not on the span's resource (D-3). */
-const contextSchema = v.looseObject({
+const contextSchema = wireLooseObject({
   trace_id: v.string(),
   span_id: v.string(),
   is_remote: v.boolean(),
-  trace_state: v.record(v.string(), v.string()),
+  trace_state: wireRecord(v.string()),
 });
 
 /** E-21: every member is required, also when it is null; D-10 names the three defaults. */
-export const spanSchema = v.looseObject({
+export const spanSchema = wireLooseObject({
   rollout_id: v.string(),
   attempt_id: v.string(),
   sequence_id: wireInteger,
@@ -23,20 +23,20 @@ export const spanSchema = v.looseObject({
   span_id: v.string(),
   parent_id: nullableText,
   name: v.string(),
-  status: v.looseObject({
+  status: wireLooseObject({
     status_code: v.picklist(statusCodes),
     description: v.optional(nullableText, null),
   }),
   attributes: attributesSchema,
   events: v.array(
-    v.looseObject({
+    wireLooseObject({
       name: v.string(),
       attributes: attributesSchema,
       timestamp: v.optional(wireNumberOrNull, null),
     }),
   ),
   links: v.array(
-    v.looseObject({
+    wireLooseObject({
       context: contextSchema,
       attributes: v.optional(v.nullable(attributesSchema), null),
     }),
@@ -45,8 +45,8 @@ export const spanSchema = v.looseObject({
   end_time: wireNumberOrNull,
   context: v.nullable(contextSchema),
   parent: v.nullable(contextSchema),
-  resource: v.object({ attributes: attributesSchema, schema_url: v.string() }),
+  resource: wireObject({ attributes: attributesSchema, schema_url: v.string() }),
 }) satisfies v.GenericSchema<unknown, Span>;
 
 /** Each span of a batch is judged on its own. */
-export const spanBatchSchema = v.object({ spans: v.array(v.unknown()) });
+export const spanBatchSchema = wireObject({ spans: v.array(v.unknown()) });

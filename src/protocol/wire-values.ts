@@ -36,3 +36,18 @@ export const wireNumberOrNull = v.pipe(
 
 /** Kept as it is, whatever it holds. */
 export const opaqueObject = v.custom<JsonObject>(isJsonObject, "Input should be a valid object");
+
+/** An object with these members; others are dropped. Arrays and numbers are no objects here, as they are for valibot. */
+export function wireObject<const Entries extends v.ObjectEntries>(entries: Entries) {
+  return v.pipe(opaqueObject, v.object(entries));
+}
+
+/** As `wireObject`, but other members are kept. */
+export function wireLooseObject<const Entries extends v.ObjectEntries>(entries: Entries) {
+  return v.pipe(opaqueObject, v.looseObject(entries));
+}
+
+/** Any names, each with such a value. */
+export function wireRecord<const Value extends v.GenericSchema>(value: Value) {
+  return v.pipe(opaqueObject, v.record(v.string(), value));
+}

@@ -40,6 +40,9 @@ function answerError(c: Context, error: Error, log: Logger): Response {
     log.warning("the store refused a request", { path: c.req.path, error: error.message });
     return c.json({ detail: error.message }, 503);
   }
+  if (error instanceof RangeError && error.message.includes("call stack")) {
+    return c.json({ detail: "The request is nested too deeply" }, 422);
+  }
   log.error("a request failed", { path: c.req.path, error: error.stack ?? messageOf(error) });
   return c.json({ detail: "Internal server error" }, 500);
 }
