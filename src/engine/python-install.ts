@@ -63,9 +63,13 @@ export async function findPython(
   }
   const any = await run([uv, "python", "find", "--no-project", "--no-python-downloads"], plan, options);
   const other = any.stdout[0] === undefined ? "none was found" : `only ${any.stdout[0].trim()} was found`;
-  throw new AglError("environment", `Python ${pythonVersions.join(", ")} is needed and ${other}`, {
-    remedy: "install one of them, for example with `uv python install 3.11`",
-  });
+  throw new AglError(
+    "environment",
+    `Python ${pythonVersions.slice(0, -1).join(", ")} or ${pythonVersions.at(-1)} is needed and ${other}`,
+    {
+      remedy: "install one of them, for example with `uv python install 3.11`",
+    },
+  );
 }
 
 export async function createVenv(
@@ -106,9 +110,7 @@ export async function install(
   options.onProgress(`python: installing ${packages} packages`);
   const onLine = (line: string) => {
     options.log.debug(line);
-    if (/^\s*(Downloading|Downloaded|Building|Prepared|Installed)\b/.test(line)) {
-      options.onProgress(`python: ${line.trim()}`);
-    }
+    if (isWorthShowing(line)) options.onProgress(`python: ${line.trim()}`);
   };
   const done = await runUv(command, {
     cwd: plan.parent,
@@ -118,6 +120,13 @@ export async function install(
     onLine,
   });
   if (done.exit.code !== 0) throw installFailure(done, plan.parent);
+}
+
+/** Large downloads and the ends of uv's phases; a set has dozens of small ones. */
+function isWorthShowing(line: string): boolean {
+  const size = /^\s*Downloading \S+ \(([\d.]+)(MiB|GiB)\)/.exec(line);
+  if (size !== null) return size[2] === "GiB" || Number(size[1]) >= 20;
+  return /^\s*(Building|Prepared|Installed)\b/.test(line);
 }
 
 export async function checkImports(

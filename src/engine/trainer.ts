@@ -1,4 +1,4 @@
-import { mkdirSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { AglError } from "../errors.ts";
 import { CauseFinder } from "./cause.ts";
@@ -104,6 +104,7 @@ class TrainerProcess implements Trainer {
     this.#used = true;
     const { signal, workFolder, timeoutMs = 600_000 } = this.#options;
     signal.throwIfAborted();
+    rmSync(job.progress, { force: true });
     const jobFile = join(workFolder, `trainer-job-${this.#child.pid}.json`);
     writeFileSync(jobFile, JSON.stringify(job, null, 1) + "\n");
     this.#child.write(`${jobFile}\n`);
@@ -147,6 +148,8 @@ class TrainerProcess implements Trainer {
     if (error !== undefined) return error;
     if (exit.signal === "SIGKILL" && !exit.stopped)
       return "it was killed (SIGKILL), most likely for want of memory";
+    const { python } = this.#options;
+    if (python.includes("/") && !existsSync(python)) return `${python} does not exist`;
     if (exit.code === 0) return "it ended without a result";
     return this.#cause.cause() ?? describeExit(exit);
   }
