@@ -54,6 +54,8 @@ function listen(hostname: string, port: number, fetch: (request: Request) => Res
       // The app answers 413 itself; this only bounds what is read before it can.
       maxRequestBodySize: defaultMaxBodyBytes + 1024 * 1024,
       development: false,
+      // Outside of development Bun shares a taken port unless told not to.
+      reusePort: false,
     });
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== "EADDRINUSE") throw error;

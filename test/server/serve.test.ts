@@ -1,0 +1,125 @@
+import { connect } from "node:net";
+import { afterEach, describe, expect, test } from "bun:test";
+import { AglError } from "../../src/errors.ts";
+import type { Logger } from "../../src/log.ts";
+import type { StoreApi } from "../../src/protocol/store-api.ts";
+import { serveStore } from "../../src/server/serve.ts";
+import type { StoreServer } from "../../src/server/serve.ts";
+import { memoryStore } from "../helpers/memory-store.ts";
+
+const servers: StoreServer[] = [];
+afterEach(async () => {
+  for (const server of servers.splice(0)) await server.stop();
+});
+
+function serve(store: StoreApi = memoryStore(), log?: Logger) {
+  const server = serveStore({ store, hostname: "127.0.0.1", port: 0, log });
+  servers.push(server);
+  return server;
+}
+
+function post(server: StoreServer, path: string, body: unknown, signal?: AbortSignal): Promise<Response> {
+  return fetch(`${server.url}/v1/agl${path}`, { method: "POST", body: JSON.stringify(body), signal });
+}
+
+const settled = (promise: Promise<unknown>) =>
+  Promise.race([promise.then(() => true), Bun.sleep(50).then(() => false)]);
+
+/** Sends a request by hand, so that the connection can be cut without a word. */
+async function rawPost(server: StoreServer, path: string, body: string) {
+  const socket = connect(server.port, "127.0.0.1");
+  await new Promise((resolve) => socket.once("connect", resolve));
+  socket.write(
+    `POST /v1/agl${path} HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n` +
+      `content-length: ${body.length}\r\n\r\n${body}`,
+  );
+  return socket;
+}
+
+describe("a held answer over HTTP", () => {
+  // E-19
+  test("is sent by the write that it waits for", async () => {
+    const store = memoryStore();
+    const server = serve(store);
+    const held = post(server, "/queues/rollouts/dequeue", { wait_seconds: 30, worker_id: "w" });
+    expect(await settled(held)).toBe(false);
+    await post(server, "/queues/rollouts/enqueue", { rollouts: [{ input: 1 }] });
+    const [taken] = (await (await held).json()) as any[];
+    const wait = post(server, "/waits/rollouts", { rollout_ids: [taken.rollout_id], timeout: null });
+    expect(await settled(wait)).toBe(false);
+    await post(server, `/rollouts/${taken.rollout_id}/attempts/latest`, { status: "succeeded" });
+    expect(await (await wait).json()).toMatchObject([{ status: "succeeded" }]);
+  });
+
+  // E-20, T-41
+  test.each(["abort", "cut"])("of a client that is gone (%s) gets no rollout", async (how) => {
+    const store = memoryStore();
+    const server = serve(store);
+    const held = { wait_seconds: 30, worker_id: "gone" };
+    if (how === "abort") {
+      const caller = new AbortController();
+      const answer = post(server, "/queues/rollouts/dequeue", held, caller.signal);
+      answer.catch(() => {});
+      await Bun.sleep(30);
+      caller.abort();
+    } else {
+      const socket = await rawPost(server, "/queues/rollouts/dequeue", JSON.stringify(held));
+      await Bun.sleep(30);
+      socket.destroy();
+    }
+    await Bun.sleep(60);
+    await store.enqueueRollouts([{ input: 1 }]);
+    expect(await store.dequeueRollouts({ worker_id: "here" })).toHaveLength(1);
+  });
+
+  // W-23
+  test("outlives the idle time after which Bun cuts connections by default", async () => {
+    const server = serve();
+    const started = performance.now();
+    const answer = await post(server, "/queues/rollouts/dequeue", { wait_seconds: 11.5 });
+    expect(await answer.json()).toEqual([]);
+    expect(performance.now() - started).toBeGreaterThan(11_000);
+  }, 30_000);
+});
+
+describe("stopping", () => {
+  test("ends held answers, answers what was accepted, and then refuses", async () => {
+    const store = memoryStore();
+    const [rollout] = await store.enqueueRollouts([{ input: 1 }]);
+    await store.updateRollout(rollout!.rollout_id, { status: "running" });
+    const slow: StoreApi & { storeId: string } = Object.assign(Object.create(store), {
+      storeId: store.storeId,
+      statistics: async () => {
+        await Bun.sleep(100);
+        return { name: "slow" };
+      },
+    });
+    for (const method of ["dequeueRollouts", "waitForRollouts"] as const) {
+      (slow as any)[method] = (store[method] as any).bind(store);
+    }
+    const server = serve(slow);
+    const held = post(server, "/queues/rollouts/dequeue", { wait_seconds: 30 });
+    const wait = post(server, "/waits/rollouts", { rollout_ids: [rollout!.rollout_id] });
+    const accepted = fetch(`${server.url}/v1/agl/statistics`);
+    await Bun.sleep(30);
+    await server.stop();
+    expect(await (await held).json()).toEqual([]);
+    expect(await (await wait).json()).toEqual([]);
+    expect(await (await accepted).json()).toEqual({ name: "slow" });
+    await expect(fetch(`${server.url}/v1/agl/health`)).rejects.toThrow();
+  });
+
+  test("a taken port is refused in words", () => {
+    const server = serve();
+    const again = () => serveStore({ store: memoryStore(), hostname: "127.0.0.1", port: server.port });
+    expect(again).toThrow(AglError);
+    expect(again).toThrow(`port ${server.port} on 127.0.0.1 is already in use`);
+  });
+});
+
+test("a body over the limit is refused over HTTP, too", async () => {
+  const server = serve();
+  const body = `{"rollouts":[{"input":"${"x".repeat(65 * 1024 * 1024)}"}]}`;
+  const answer = await fetch(`${server.url}/v1/agl/queues/rollouts/enqueue`, { method: "POST", body });
+  expect(answer.status).toBe(413);
+});
