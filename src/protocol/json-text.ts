@@ -105,18 +105,14 @@ function isEscaped(json: string, quote: number): boolean {
   return backslashes % 2 === 1;
 }
 
-const spaces = /[ \t\n\r]*/y;
-const flat = /[^"[\]{}]*/y;
-const scalar = /[^,\]}\s]*/y;
-
-function after(pattern: RegExp, json: string, at: number): number {
-  pattern.lastIndex = at;
-  pattern.exec(json);
-  return pattern.lastIndex;
+function skipSpaces(json: string, at: number): number {
+  let position = at;
+  while (isSpace(json.charCodeAt(position))) position += 1;
+  return position;
 }
 
-function skipSpaces(json: string, at: number): number {
-  return after(spaces, json, at);
+function isSpace(code: number): boolean {
+  return code === 0x20 || code === 0x0a || code === 0x0d || code === 0x09;
 }
 
 function skipSeparator(json: string, at: number): number {
@@ -132,7 +128,27 @@ function valueEnd(json: string, at: number): number {
     case "[":
       return containerEnd(json, at);
   }
-  return after(scalar, json, at);
+  return scalarEnd(json, at);
+}
+
+function scalarEnd(json: string, at: number): number {
+  let position = at;
+  while (
+    position < json.length &&
+    !isSpace(json.charCodeAt(position)) &&
+    !",]}".includes(json[position] ?? "")
+  ) {
+    position += 1;
+  }
+  return position;
+}
+
+const flat = /[^"[\]{}]*/y;
+
+/** Position of the next quote or bracket. */
+function skipFlat(json: string, at: number): number {
+  flat.lastIndex = at;
+  return flat.test(json) ? flat.lastIndex : at;
 }
 
 function containerEnd(json: string, at: number): number {
@@ -141,12 +157,12 @@ function containerEnd(json: string, at: number): number {
   while (position < json.length) {
     const character = json[position];
     if (character === '"') {
-      position = after(flat, json, stringEnd(json, position));
+      position = skipFlat(json, stringEnd(json, position));
       continue;
     }
     depth += character === "{" || character === "[" ? 1 : -1;
     if (depth === 0) return position + 1;
-    position = after(flat, json, position + 1);
+    position = skipFlat(json, position + 1);
   }
   return position;
 }

@@ -15,18 +15,24 @@ export function toPythonLiteral(value: unknown): string {
 
 /** The same for valid JSON text. Works on the text, so `1.0` and `1` stay different and long integers stay whole. */
 export function jsonToPythonLiteral(json: string): string {
-  const token = /[{}[\],:]|[^\s{}[\],:"]+/g;
   let literal = "";
-  let match: RegExpExecArray | null;
-  for (;;) {
-    const quote = json.indexOf('"', token.lastIndex);
-    const end = quote === -1 ? json.length : quote;
-    // The pattern never matches across a quote, so everything before the next string is read first.
-    while ((match = token.exec(json)) !== null && match.index < end) literal += pythonToken(match[0]);
-    if (quote === -1) return literal;
-    token.lastIndex = stringEnd(json, quote);
-    literal += pythonString(JSON.parse(json.slice(quote, token.lastIndex)) as string);
+  for (let position = 0; position < json.length;) {
+    const quote = json.indexOf('"', position);
+    if (quote === -1) return literal + pythonTokens(json.slice(position));
+    const end = stringEnd(json, quote);
+    literal += pythonTokens(json.slice(position, quote)) + pythonString(json.slice(quote, end));
+    position = end;
   }
+  return literal;
+}
+
+const spelledOtherwise = /null|true|false|-?\d+(?=[.eE])[\d.eE+-]+/g;
+
+/** Everything but strings. Long lists of integers come through here, so it works on the whole text at once. */
+function pythonTokens(json: string): string {
+  const compact = /\s/.test(json) ? json.replace(/\s+/g, "") : json;
+  const spelled = /[a-z.E]/.test(compact) ? compact.replace(spelledOtherwise, pythonToken) : compact;
+  return spelled.replaceAll(",", ", ").replaceAll(":", ": ");
 }
 
 function pythonToken(token: string): string {
@@ -37,12 +43,8 @@ function pythonToken(token: string): string {
       return "True";
     case "false":
       return "False";
-    case ",":
-      return ", ";
-    case ":":
-      return ": ";
   }
-  return /[.eE]/.test(token) ? pythonFloat(Number(token)) : token;
+  return pythonFloat(Number(token));
 }
 
 /** Python's repr of a float: an exponent below 1e-4 and from 1e16, two digits at least; never without a point. */
@@ -64,7 +66,8 @@ const plainText = /^[\x20-\x7e\xa1-\xac\xae-\u02ff\u3040-\ud7ff]*$/;
 // Escaped: backslash, control and format characters, separators other than the blank, lone surrogates, unassigned.
 const unprintable = /[\\\p{C}\p{Zl}\p{Zp}]|(?! )\p{Zs}/gu;
 
-function pythonString(text: string): string {
+function pythonString(json: string): string {
+  const text = JSON.parse(json) as string;
   const quote = text.includes("'") && !text.includes('"') ? '"' : "'";
   const escaped =
     plainText.test(text) && !text.includes("\\") ? text : text.replace(unprintable, escapeCharacter);

@@ -46,9 +46,16 @@ export function maskChunk(json: string, chunk: JsonObject, mask: AnswerMask): st
   return maskAnswer(json, chunk, mask);
 }
 
-/** vLLM sends tokens that its tool parser keeps back as an empty delta, and only when ids were asked for. */
+/**
+ * vLLM sends tokens that its tool parser keeps back as an empty delta when ids were asked for, and with their
+ * log-probabilities when those were: only the former is an addition of the proxy.
+ */
 function holdsOnlyIds(choice: unknown): boolean {
   if (!isObject(choice) || !Array.isArray(choice.token_ids)) return false;
-  const finished = choice.finish_reason !== null && choice.finish_reason !== undefined;
-  return !finished && isObject(choice.delta) && Object.keys(choice.delta).length === 0;
+  if (isPresent(choice.finish_reason) || isPresent(choice.logprobs)) return false;
+  return isObject(choice.delta) && Object.keys(choice.delta).length === 0;
+}
+
+function isPresent(value: unknown): boolean {
+  return value !== null && value !== undefined;
 }

@@ -95,9 +95,18 @@ const encoder = new TextEncoder();
 const lineBreak = /\r\n|\n|\r/;
 
 function toEvent(raw: Uint8Array): StreamEvent {
-  const lines = decoder.decode(raw).split(lineBreak);
-  const data = lines.filter(isDataLine).map((line) => line.slice("data:".length).replace(/^ /, ""));
+  const text = decoder.decode(raw);
+  if (isSimple(text)) return { raw, data: text.slice("data: ".length, -2) };
+  const data = text
+    .split(lineBreak)
+    .filter(isDataLine)
+    .map((line) => line.slice("data:".length).replace(/^ /, ""));
   return { raw, data: data.length === 0 ? null : data.join("\n") };
+}
+
+/** What nearly every event is: one data line and a line feed. Worth its own path, once per token. */
+function isSimple(text: string): boolean {
+  return text.startsWith("data: ") && text.indexOf("\n") === text.length - 2 && !text.includes("\r");
 }
 
 function isDataLine(line: string): boolean {
@@ -107,6 +116,7 @@ function isDataLine(line: string): boolean {
 /** The event with other data; its remaining lines and its kind of line break stay. */
 export function withData(event: StreamEvent, data: string): Uint8Array {
   const text = decoder.decode(event.raw);
+  if (isSimple(text)) return encoder.encode(`data: ${data}\n\n`);
   const separator = lineBreak.exec(text)?.[0] ?? "\n";
   const lines = text.split(lineBreak);
   const first = lines.findIndex(isDataLine);

@@ -66,6 +66,11 @@ test.each<[string, object, boolean]>([
     { choices: [{ delta: {}, finish_reason: null, token_ids: [1] }] },
     true,
   ],
+  [
+    "an empty delta with log-probabilities",
+    { choices: [{ delta: {}, logprobs: { content: [] }, finish_reason: null, token_ids: [1] }] },
+    false,
+  ],
   ["an empty delta without ids", { choices: [{ delta: {}, finish_reason: null }] }, false],
   ["the end", { choices: [{ delta: {}, finish_reason: "stop", token_ids: [1] }] }, false],
   ["the role", { choices: [{ delta: { role: "assistant" }, finish_reason: null, token_ids: [] }] }, false],
