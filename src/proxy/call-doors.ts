@@ -103,7 +103,9 @@ export class CallDoors {
     return await this.#refusing(async () => {
       const ids = attemptIds(context);
       if (ids === null) {
-        this.surroundings.counts.unattributed += 1;
+        if (this.surroundings.counts.unattributed++ === 0) {
+          this.surroundings.log.warning("calls without a rollout and attempt are forwarded and not recorded");
+        }
         const request = await this.#readRequest(context);
         return await this.#forward(context, request, this.#pickUpstream(request), null);
       }

@@ -4,6 +4,7 @@ import type { JsonObject } from "../protocol/types.ts";
 import { AnswerCollector } from "./answer-collector.ts";
 import type { AnswerMask } from "./answer-edits.ts";
 import { maskAnswer } from "./answer-edits.ts";
+import { answerFailure, noAnswer, streamFailure } from "./call-failure.ts";
 import type { CallFailure, CallIdentity, CallRecord } from "./call-record.ts";
 import { inexactReason } from "./call-record.ts";
 import { callSpans } from "./call-spans.ts";
@@ -107,6 +108,7 @@ class ChatCall {
   }
 
   async #relayWhole(response: Response): Promise<Response> {
+    this.#exchange.firstByteCame();
     const bytes = await readLimited(response.body, this.#options.surroundings.maxAnswerBytes);
     if (bytes === null) return this.#fail(noAnswer("the answer of the model server is too large"));
     const headers = relayedHeaders(response.headers);
@@ -186,30 +188,6 @@ function countCall(record: CallRecord, { counts, log }: CallSurroundings): void 
     const reason = inexactReason(record);
     if (reason !== null) countIn(counts.inexact, reason);
   }
-}
-
-const maxReasonLength = 2_000;
-
-function answerFailure(response: Response, answer: JsonObject | null, text: string | null): CallFailure {
-  if (response.ok) return noAnswer("the answer of the model server is not a JSON object");
-  const error = isObject(answer?.error) ? answer.error : (answer ?? {});
-  const message = typeof error.message === "string" ? error.message : (text ?? "").slice(0, maxReasonLength);
-  return {
-    status: response.status,
-    type: `http_${response.status}`,
-    message: `${response.status}: ${message.slice(0, maxReasonLength)}`,
-  };
-}
-
-function streamFailure(error: unknown): CallFailure | null {
-  if (error === undefined) return null;
-  const message =
-    isObject(error) && typeof error.message === "string" ? error.message : JSON.stringify(error);
-  return { status: null, type: "upstream_stream_error", message: message.slice(0, maxReasonLength) };
-}
-
-function noAnswer(message: string): CallFailure {
-  return { status: null, type: "upstream_bad_answer", message };
 }
 
 const strictDecoder = new TextDecoder("utf-8", { fatal: true });

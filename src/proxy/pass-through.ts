@@ -28,6 +28,9 @@ export async function passThrough(options: {
 }): Promise<Response> {
   const { surroundings, upstream, route, bodyText, clientHeaders, client } = options;
   countIn(surroundings.counts.unrecorded, route);
+  if (surroundings.counts.unrecorded[route] === 1) {
+    surroundings.log.warning("calls of this route are forwarded and not recorded", { route });
+  }
   const exchange = new UpstreamCall(client, surroundings.firstByteTimeoutMs);
   try {
     const response = await exchange.send(surroundings.fetch, upstream, `/${route}`, {

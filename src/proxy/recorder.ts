@@ -39,6 +39,8 @@ interface WaitingCall {
 }
 
 const maxBatchCalls = 200;
+/** Well below what a store takes in one request. */
+const maxBatchBytes = 8 * 1024 * 1024;
 
 /**
  * Writes calls behind the answer, several in one grouped write. While the store is away they wait; at the bound
@@ -55,6 +57,7 @@ export class Recorder {
   #open = 0;
   #waitingBytes = 0;
   #writing = false;
+  #batchCalls = maxBatchCalls;
 
   constructor(options: RecorderOptions) {
     this.#options = {
@@ -151,45 +154,55 @@ export class Recorder {
 
   async #writeAll(): Promise<void> {
     this.#writing = true;
-    try {
-      while (this.#waiting.length > 0) await this.#writeBatch(this.#waiting.slice(0, maxBatchCalls));
-    } finally {
-      this.#writing = false;
-    }
-  }
-
-  /** The batch stays at the head of the queue until the store has it. */
-  async #writeBatch(batch: WaitingCall[]): Promise<void> {
-    const { store, log } = this.#options;
-    for (let attempt = 0; !this.#closed.signal.aborted; attempt += 1) {
-      try {
-        const result = await store.addSpans(batch.flatMap(({ spans }) => spans));
-        this.#counts.spansStored += result.stored;
-        this.#counts.spansDuplicate += result.duplicates;
-        this.#countRejected(result.rejected);
-        this.#take(batch);
-        return;
-      } catch (error) {
-        if (error instanceof StoreRequestError) return await this.#writeRefused(batch, error);
-        if (attempt === 0)
-          log.warning("the store does not take spans; calls wait", { error: messageOf(error) });
-        this.#counts.storeRetries += 1;
-        await this.#pause(attempt);
+    let failures = 0;
+    while (this.#waiting.length > 0 && !this.#closed.signal.aborted) {
+      const batch = this.#nextBatch();
+      const outcome = await this.#write(batch);
+      if (outcome === "stored") {
+        failures = 0;
+        this.#batchCalls = Math.min(maxBatchCalls, this.#batchCalls * 2);
+        continue;
       }
+      // Smaller until a call that the store cannot take is alone; then the others go first.
+      this.#batchCalls = Math.max(1, Math.floor(batch.length / 2));
+      if (batch.length === 1) this.#waiting.push(...this.#waiting.splice(0, 1));
+      if (outcome === "away") await this.#pause(failures++);
     }
+    this.#writing = false;
   }
 
-  /** A batch refused as a whole is written call by call, so that one bad call does not take others with it. */
-  async #writeRefused(batch: WaitingCall[], error: StoreRequestError): Promise<void> {
-    if (batch.length > 1) {
-      for (const call of batch) await this.#writeBatch([call]);
-      return;
+  #nextBatch(): WaitingCall[] {
+    const batch: WaitingCall[] = [];
+    let bytes = 0;
+    for (const call of this.#waiting) {
+      bytes += call.bytes;
+      if (batch.length === this.#batchCalls || (batch.length > 0 && bytes > maxBatchBytes)) break;
+      batch.push(call);
     }
-    const rejected = batch
-      .flatMap(({ spans }) => spans)
-      .map((_, index) => ({ index, detail: error.message }));
-    this.#countRejected(rejected);
+    return batch;
+  }
+
+  /** The batch stays in the queue until the store has it, or has refused it for good. */
+  async #write(batch: WaitingCall[]): Promise<"stored" | "refused" | "away"> {
+    const { store, log } = this.#options;
+    const spans = batch.flatMap((call) => call.spans);
+    try {
+      const result = await store.addSpans(spans);
+      this.#counts.spansStored += result.stored;
+      this.#counts.spansDuplicate += result.duplicates;
+      this.#countRejected(result.rejected);
+    } catch (error) {
+      if (!(error instanceof StoreRequestError)) {
+        if (this.#counts.storeRetries++ % 20 === 0) {
+          log.warning("the store does not take spans; calls wait", { error: messageOf(error) });
+        }
+        return "away";
+      }
+      if (batch.length > 1) return "refused";
+      this.#countRejected(spans.map(() => ({ detail: error.message })));
+    }
     this.#take(batch);
+    return "stored";
   }
 
   #countRejected(rejected: { detail: string }[]): void {

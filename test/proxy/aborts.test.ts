@@ -103,11 +103,11 @@ test("an agent that closes the connection at [DONE] has the whole answer", async
 test("a model server that breaks off in a stream: the agent's connection breaks too, the call failed", async () => {
   const { post, spans } = start((request) => ({
     headers: eventStream,
-    parts: streamEvents(request, reply).slice(0, 3),
+    parts: [...streamEvents(request, reply).slice(0, 3), 50],
     breakOff: true,
   }));
-  const response = await post({ stream: true });
-  await expect(response.text()).rejects.toThrow();
+  const answer = async () => await (await post({ stream: true })).text();
+  await expect(answer()).rejects.toThrow();
   const [litellm] = await spans("litellm_request");
   expect(litellm?.status.description).toContain("connection to the model server failed");
   expect(litellm?.attributes).toMatchObject({ "error.type": "upstream_unreachable" });

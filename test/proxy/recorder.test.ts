@@ -22,16 +22,15 @@ test("calls that end while a write is under way go into the next one together", 
   expect(store.writes).toEqual([2, 98]);
 });
 
-test("order is kept over batches, a store that comes and goes, and retries", async () => {
+test("nothing is lost or stored twice over batches, a store that comes and goes, and retries", async () => {
   const { store, recorder, record } = makeRecorder();
   store.broken = new Error("away");
   for (let call = 0; call < 450; call += 1) record("at-1", spans(`${call}`));
   await Bun.sleep(5);
   store.broken = null;
   expect(await recorder.flush(5_000)).toBe(true);
-  expect(store.spans.map(({ name }) => Number(name))).toEqual(
-    Array.from({ length: 900 }, (_, index) => Math.floor(index / 2)),
-  );
+  const names = store.spans.map(({ name }) => Number(name)).sort((one, other) => one - other);
+  expect(names).toEqual(Array.from({ length: 900 }, (_, index) => Math.floor(index / 2)));
   expect(recorder.statistics()).toMatchObject({ spansStored: 900, waitingBytes: 0, openCalls: 0 });
   expect(recorder.statistics().storeRetries).toBeGreaterThan(0);
 });
@@ -70,6 +69,38 @@ test("one call the store refuses does not take its neighbours with it", async ()
   expect(await recorder.flush(1_000)).toBe(true);
   expect(store.spans.map(({ name }) => name)).toEqual(["first", "first", "good", "good", "other", "other"]);
   expect(recorder.statistics()).toMatchObject({ spansStored: 6, spansRejected: 2, waitingCalls: 0 });
+});
+
+test("a call the store can never take holds up no other", async () => {
+  const { store, recorder, record } = makeRecorder({ maxRetryMs: 2 });
+  const write = store.addSpans;
+  store.addSpans = async (batch) => {
+    if (batch.some(({ name }) => name === "huge")) throw new Error("413");
+    return await write(batch);
+  };
+  for (const name of ["first", "huge", "a", "b", "c"]) record("at-1", spans(name));
+  while (recorder.statistics().waitingCalls > 1) await Bun.sleep(1);
+  expect(store.spans.map(({ name }) => name).sort()).toEqual([
+    "a",
+    "a",
+    "b",
+    "b",
+    "c",
+    "c",
+    "first",
+    "first",
+  ]);
+  store.addSpans = write;
+  expect(await recorder.flush(1_000)).toBe(true);
+  expect(store.spans.at(-1)?.name).toBe("huge");
+});
+
+test("a batch has a limit in bytes", async () => {
+  const { store, recorder } = makeRecorder();
+  const megabyte = 1024 * 1024;
+  for (let call = 0; call < 21; call += 1) recorder.begin("ro-1", "at-1").record(() => spans("x"), megabyte);
+  expect(await recorder.flush(1_000)).toBe(true);
+  expect(store.writes).toEqual([2, 16, 16, 8]);
 });
 
 test("spans the store turns down one by one, and those it has already, are counted", async () => {

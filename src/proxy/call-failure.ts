@@ -1,0 +1,33 @@
+import type { JsonObject } from "../protocol/types.ts";
+import type { CallFailure } from "./call-record.ts";
+import { isObject } from "./chat-request.ts";
+
+const maxReasonLength = 2_000;
+
+/** Of an answer that came whole but is none. */
+export function answerFailure(
+  response: Response,
+  answer: JsonObject | null,
+  text: string | null,
+): CallFailure {
+  if (response.ok) return noAnswer("the answer of the model server is not a JSON object");
+  const error = isObject(answer?.error) ? answer.error : (answer ?? {});
+  const message = typeof error.message === "string" ? error.message : (text ?? "").slice(0, maxReasonLength);
+  return {
+    status: response.status,
+    type: `http_${response.status}`,
+    message: `${response.status}: ${message.slice(0, maxReasonLength)}`,
+  };
+}
+
+/** Of an error that the server reported inside its stream. */
+export function streamFailure(error: unknown): CallFailure | null {
+  if (error === undefined) return null;
+  const message =
+    isObject(error) && typeof error.message === "string" ? error.message : JSON.stringify(error);
+  return { status: null, type: "upstream_stream_error", message: message.slice(0, maxReasonLength) };
+}
+
+export function noAnswer(message: string): CallFailure {
+  return { status: null, type: "upstream_bad_answer", message };
+}
