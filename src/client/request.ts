@@ -95,6 +95,8 @@ export class Requester {
       throw new FailedTry(messageOf(error), !neverArrived(error), undefined, error);
     }
     if (response.ok) return parseAnswer(response, text);
+    const unknownId = response.status === 500 ? upstreamRefusal(text) : undefined;
+    if (unknownId !== undefined) throw new StoreRequestError(404, unknownId);
     if (response.status >= 500 || response.status === 408) {
       throw new FailedTry(
         `${response.status} ${text.slice(0, 500)}`,
@@ -163,6 +165,17 @@ function refusal({ method, path }: StoreRequest, status: number, text: string): 
   return new AglError("store", `the store refused ${method} ${path}: ${status} ${JSON.stringify(detail)}`, {
     cause: { status },
   });
+}
+
+/** W-18: upstream answers 500 for a write to an unknown id; repeating that helps nobody. */
+function upstreamRefusal(text: string): string | undefined {
+  try {
+    const { error_type: type, traceback } = JSON.parse(text) as Record<string, unknown>;
+    if (type !== "ValueError" || typeof traceback !== "string") return undefined;
+    return /^ValueError: (.+)$/m.exec(traceback)?.[1];
+  } catch {
+    return undefined;
+  }
 }
 
 function detailOf(text: string): unknown {

@@ -247,6 +247,18 @@ describe("repeats", () => {
 });
 
 describe("against upstream's store", () => {
+  // W-18
+  test("its 500 for an unknown id is the refusal it means, at once", async () => {
+    const traceback =
+      'Traceback (most recent call last):\n  File "x.py"\nValueError: Rollout ro-x not found\n';
+    const answer = { detail: "Internal server error", error_type: "ValueError", traceback };
+    const { client, asked } = scripted([Response.json(answer, { status: 500 })]);
+    const error = await client.startAttempt("ro-x").catch((reason) => reason);
+    expect(error).toBeInstanceOf(StoreRequestError);
+    expect(error).toMatchObject({ status: 404, detail: "Rollout ro-x not found" });
+    expect(asked).toEqual(["/rollouts/ro-x/attempts"]);
+  });
+
   test.each([404, 405])("a batch falls back to single spans for good (%d)", async (status) => {
     const ids = { rollout_id: "ro-1", attempt_id: "at-1" };
     const spans = [sampleSpan(ids), sampleSpan(ids), sampleSpan(ids)];
