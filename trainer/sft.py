@@ -108,11 +108,23 @@ def run(job: Job, progress: Progress) -> dict[str, object]:
         "seconds": progress.seconds,
     }
     weights.write_manifest(output, facts)
+    return {**facts, "probes": telling_probes(before, after)}
+
+
+def telling_probes(before: "Measurement", after: "Measurement") -> list[dict[str, object]]:
+    """The sequences on which the two models differ most: a server's answers on them tell best which one it has."""
+    from loss import PROBES
+
     probes = [
         {"ids": ids, "before": old, "after": new}
         for ids, old, new in zip(before.probe_ids, before.probes, after.probes, strict=True)
     ]
-    return {**facts, "probes": probes}
+
+    def difference(probe: dict[str, list]) -> float:
+        pairs = zip(probe["before"], probe["after"], strict=True)
+        return sum(abs(old - new) for old, new in pairs) / max(1, len(probe["before"]))
+
+    return sorted(probes, key=difference, reverse=True)[:PROBES]
 
 
 def train(job: Job, rows: list, progress: Progress) -> dict[str, object]:
@@ -149,16 +161,16 @@ def measure(folder: Path, rows: list, profile: str) -> Measurement:
     import torch
     from transformers import AutoModelForCausalLM
 
-    from loss import MEASURED_ROWS, PROBES, log_probabilities, mean_loss, spread
+    from loss import MEASURED_ROWS, log_probabilities, mean_loss, spread
 
     device, dtype = ("cuda", torch.bfloat16) if profile == "cuda" else ("cpu", torch.float32)
     model = AutoModelForCausalLM.from_pretrained(folder, dtype=dtype, local_files_only=True).to(device).eval()
-    sample, probed = spread(rows, MEASURED_ROWS), spread(rows, PROBES)
+    sample = spread(rows, MEASURED_ROWS)
     return Measurement(
         loss=round(mean_loss(model, sample), 6),
         rows=len(sample),
-        probe_ids=[row.input_ids for row in probed],
-        probes=[log_probabilities(model, row.input_ids) for row in probed],
+        probe_ids=[row.input_ids for row in sample],
+        probes=[log_probabilities(model, row.input_ids) for row in sample],
     )
 
 

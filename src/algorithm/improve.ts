@@ -266,9 +266,9 @@ async function train(
     threads: settings.trainerThreads,
     progress: join(work, "progress.jsonl"),
   });
-  await proveCheckpoint({ base: current.path, candidate: temporary });
+  const manifest = await proveCheckpoint({ base: current.path, candidate: temporary });
   const path = join(folder.models, name);
-  await publishCheckpoint(temporary, path);
+  await publishCheckpoint(temporary, path, manifest);
   return { checkpoint: { path, name }, result };
 }
 

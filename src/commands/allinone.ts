@@ -148,6 +148,7 @@ async function run(config: Config, inputs: Inputs, folder: RunFolder, running: R
       startTrainer({
         python,
         script: join(inputs.assets, "trainer", "sft.py"),
+        profile: inputs.profile,
         workFolder: folder.work,
         logFile: join(folder.logs, "trainer.log"),
         timeoutMs: config["trainer.timeout_seconds"] * 1000,

@@ -3,6 +3,8 @@ import { adoptOrphans, descendantsOf, signalProcess } from "./process-tree.ts";
 
 const pollMs = 20;
 const killLimitMs = 2_000;
+/** As a shell says it. */
+const notFoundExitCode = 127;
 
 /**
  * `agl __guard GRACE_MS CMD…`: runs a command in a session of its own and ends all of its descendants when the
@@ -13,14 +15,8 @@ export async function runGuard(graceMs: number, command: string[]): Promise<numb
   adoptOrphans();
   process.on("SIGINT", () => {});
   process.on("SIGHUP", () => {});
-  const child = Bun.spawn(command, {
-    stdin: "pipe",
-    stdout: "inherit",
-    stderr: "inherit",
-    // Whoever started the guard has already reduced the environment.
-    env: process.env,
-    detached: true,
-  });
+  const child = start(command);
+  if (child === undefined) return notFoundExitCode;
   let ending: Promise<void> | undefined;
   const end = () => (ending ??= endTree(child.pid, graceMs));
   process.on("SIGTERM", end);
@@ -29,6 +25,22 @@ export async function runGuard(graceMs: number, command: string[]): Promise<numb
   await endTree(child.pid, 0);
   await ending;
   return exitCodeOf(child.exitCode, child.signalCode as NodeJS.Signals | null);
+}
+
+function start(command: string[]): Bun.Subprocess<"pipe", "inherit", "inherit"> | undefined {
+  try {
+    return Bun.spawn(command, {
+      stdin: "pipe",
+      stdout: "inherit",
+      stderr: "inherit",
+      // Whoever started the guard has already reduced the environment.
+      env: process.env,
+      detached: true,
+    });
+  } catch (error) {
+    process.stderr.write(`error: ${command[0]}: ${error instanceof Error ? error.message : String(error)}\n`);
+    return undefined;
+  }
 }
 
 async function forward(stdin: { write(chunk: Uint8Array): unknown; flush(): unknown }): Promise<void> {

@@ -35,9 +35,9 @@ beforeAll(async () => {
   agl = startAgl(
     [
       "allinone",
-      ...["--iterations", "1", "--tasks-train-limit", "96", "--tasks-validation-limit", "64"],
-      ...["--agent", join(import.meta.dir, "alternating-agent.ts")],
-    ],
+      ["--iterations", "1", "--tasks-train-limit", "96", "--tasks-validation-limit", "64"],
+      ["--agent", join(import.meta.dir, "alternating-agent.ts")],
+    ].flat(),
     folder,
   );
   await until(
