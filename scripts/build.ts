@@ -63,14 +63,14 @@ const built = Bun.spawnSync(
     "src/proxy-worker.ts",
     "src/runner-worker.ts",
     "--outfile",
-    join(root, "agl.new"),
+    join(work, "agl"),
   ],
   { cwd: work, stdout: "inherit", stderr: "inherit", env: { ...process.env, BUN_OPTIONS: undefined } },
 );
 if (!built.success) process.exit(built.exitCode || 1);
 // A running ./agl keeps its old file.
 rmSync(join(root, "agl"), { force: true });
-renameSync(join(root, "agl.new"), join(root, "agl"));
+renameSync(join(work, "agl"), join(root, "agl"));
 console.log(
   `built ./agl (${Math.round(Bun.file(join(root, "agl")).size / 1e6)} MB, ${Date.now() - started} ms)`,
 );

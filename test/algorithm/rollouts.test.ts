@@ -37,11 +37,11 @@ async function work(
     for (const { rollout_id, attempt, input } of await store.dequeueRollouts({ limit: 2, wait_seconds: 5 })) {
       const result = outcome(input);
       if (typeof result === "number") await store.addSpan(rewardSpan(rollout_id, attempt.attempt_id, result));
-      await store.updateAttempt(rollout_id, attempt.attempt_id, {
-        ...(typeof result === "string"
-          ? { status: "failed", metadata: { reason: result } }
-          : { status: "succeeded" }),
-      });
+      const end =
+        typeof result === "string"
+          ? ({ status: "failed", metadata: { reason: result } } as const)
+          : ({ status: "succeeded" } as const);
+      await store.updateAttempt(rollout_id, attempt.attempt_id, end);
       done += 1;
     }
   }
