@@ -70,6 +70,17 @@ describe("grouped commits", () => {
     expect(stored()).toEqual([7]);
   });
 
+  test("a full disk refuses the writes of that commit, and the queue goes on", async () => {
+    const writes = new WriteQueue(db);
+    db.run("CREATE TABLE texts (t TEXT)");
+    db.run("PRAGMA max_page_count = 20");
+    const insert = (bytes: number) =>
+      writes.submit(() => db.run("INSERT INTO texts VALUES (?)", ["x".repeat(bytes)]));
+    await expect(insert(1_000_000)).rejects.toMatchObject({ boundary: "store" });
+    await insert(10);
+    expect(db.query("SELECT t FROM texts").all()).toEqual([{ t: "x".repeat(10) }]);
+  });
+
   test("it refuses more than it may hold, and takes writes again afterwards", async () => {
     const writes = new WriteQueue(db, { maxPending: 2 });
     const answers = [1, 2, 3].map((n) => writes.submit(() => n));
