@@ -1,8 +1,11 @@
+import { markKeys, unmarkKeys } from "./key-order.ts";
+
 /**
  * JSON that comes back as it went in. `JSON.parse` alone turns `1.0` into `1`, rounds integers
- * beyond 2^53, and refuses the tokens NaN and Infinity that Python writes. Numbers that would
- * change become raw JSON values, which `JSON.stringify` writes digit for digit; the tokens become
- * numbers that are written as null.
+ * beyond 2^53, moves members named by integers to the front, and refuses the tokens NaN and Infinity
+ * that Python writes. Here, numbers that would change become raw JSON values, which `JSON.stringify`
+ * writes digit for digit; the tokens become numbers that are written as null; and members keep
+ * their order between `parseJson` and `stringifyJson`.
  */
 
 interface RawJson {
@@ -23,8 +26,20 @@ const support = JSON as unknown as RawJsonSupport;
 const suspectNumber = /(?:^|[[:,\s])-?(?:\d{16}|\d+\.0+(?!\d)|\d+(?:\.\d+)?[eE])/;
 const stringOrToken = /"(?:[^"\\]|\\.)*"|-?\bInfinity\b|\bNaN\b/g;
 
-/** Throws SyntaxError for what is not JSON, apart from Python's three tokens. */
+/**
+ * Throws SyntaxError for what is not JSON, apart from Python's three tokens. The names of members that
+ * look like integers are marked until `stringifyJson` writes them.
+ */
 export function parseJson(text: string): unknown {
+  return parseExactNumbers(markKeys(text) ?? text);
+}
+
+/** Writes what `parseJson` read, and objects made by `exactOnWire`, alone or in an array or a page. */
+export function stringifyJson(value: unknown): string {
+  return unmarkKeys(JSON.stringify(wireForm(value)));
+}
+
+function parseExactNumbers(text: string): unknown {
   if (suspectNumber.test(text)) return parseWithTokens(text);
   try {
     return JSON.parse(text);
@@ -75,9 +90,12 @@ export function isJsonObject(value: unknown): value is { [name: string]: unknown
   return typeof value === "object" && value !== null && !Array.isArray(value) && !support.isRawJSON(value);
 }
 
+const onWire = Symbol("the form of an object that stringifyJson writes");
+
 /**
  * An object read from stored JSON texts. Its members are plain JavaScript values; where a text holds
- * numbers that these cannot show, `JSON.stringify` of the object still writes them unchanged.
+ * numbers that these cannot show, `JSON.stringify` of the object still writes them unchanged, and
+ * `stringifyJson` keeps the order of its members, too.
  */
 export function exactOnWire<Item extends object>(
   texts: readonly (string | null)[],
@@ -85,7 +103,22 @@ export function exactOnWire<Item extends object>(
 ): Item {
   const item = build(JSON.parse);
   if (texts.some((text) => text !== null && suspectNumber.test(text))) {
-    Object.defineProperty(item, "toJSON", { value: () => build(parseJson), enumerable: false });
+    define(item, "toJSON", () => build(parseExactNumbers));
+  }
+  if (texts.some((text) => text !== null && markKeys(text) !== undefined)) {
+    define(item, onWire, () => build(parseJson));
   }
   return item;
+}
+
+function define(item: object, name: PropertyKey, value: () => unknown): void {
+  Object.defineProperty(item, name, { value, enumerable: false });
+}
+
+function wireForm(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(wireForm);
+  if (!isJsonObject(value)) return value;
+  const own = (value as { [onWire]?: () => unknown })[onWire];
+  if (own !== undefined) return own();
+  return Array.isArray(value.items) ? { ...value, items: value.items.map(wireForm) } : value;
 }

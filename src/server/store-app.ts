@@ -3,6 +3,7 @@ import type { Context } from "hono";
 import { AglError, StoreRequestError, messageOf } from "../errors.ts";
 import { silentLogger } from "../log.ts";
 import type { Logger } from "../log.ts";
+import { stringifyJson } from "../protocol/json.ts";
 import type { StoreApi } from "../protocol/store-api.ts";
 import { BodyTooLarge } from "./request-body.ts";
 import { answerOtherwise } from "./route-fallback.ts";
@@ -34,7 +35,10 @@ export function createStoreApp(store: StoreApi & { storeId?: string }, options: 
 }
 
 function answerError(c: Context, error: Error, log: Logger): Response {
-  if (error instanceof StoreRequestError) return c.json({ detail: error.detail }, error.status);
+  if (error instanceof StoreRequestError) {
+    const headers = { "content-type": "application/json" };
+    return c.body(stringifyJson({ detail: error.detail }), error.status, headers);
+  }
   if (error instanceof BodyTooLarge) return c.json({ detail: error.message }, 413);
   if (error instanceof AglError) {
     log.warning("the store refused a request", { path: c.req.path, error: error.message });

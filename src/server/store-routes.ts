@@ -17,6 +17,7 @@ import {
   waitSchema,
   workerQuerySchema,
 } from "../protocol/request-schemas.ts";
+import { stringifyJson } from "../protocol/json.ts";
 import { resourcesSchema } from "../protocol/resource-schema.ts";
 import { spanSchema } from "../protocol/span-schema.ts";
 import type { AttemptPatch, RolloutPatch, StoreApi } from "../protocol/store-api.ts";
@@ -167,7 +168,7 @@ function post(path: string, status: 200 | 201, answer: (c: Context) => Promise<u
 }
 
 function json(c: Context, value: unknown, status: 200 | 201): Response {
-  return c.body(JSON.stringify(value), status, { "content-type": "application/json" });
+  return c.body(stringifyJson(value), status, { "content-type": "application/json" });
 }
 
 async function body<Schema extends v.GenericSchema>(

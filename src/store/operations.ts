@@ -1,5 +1,6 @@
 import type { Database } from "bun:sqlite";
 import { StoreRequestError } from "../errors.ts";
+import { stringifyJson } from "../protocol/json.ts";
 import type { RolloutStatus } from "../protocol/enums.ts";
 import type {
   AttemptPatch,
@@ -115,10 +116,10 @@ export class Operations {
     const row = this.#rollout(rolloutId);
     const content: RolloutRow = {
       ...row,
-      input: patch.input === undefined ? row.input : JSON.stringify(patch.input),
+      input: patch.input === undefined ? row.input : stringifyJson(patch.input),
       mode: patch.mode === undefined ? row.mode : patch.mode,
       resources_id: patch.resources_id === undefined ? row.resources_id : patch.resources_id,
-      config: patch.config === undefined ? row.config : JSON.stringify(completeConfig(patch.config)),
+      config: patch.config === undefined ? row.config : stringifyJson(completeConfig(patch.config)),
       metadata: patch.metadata === undefined ? row.metadata : textOf(patch.metadata),
     };
     this.rollouts.setContent(content);
@@ -137,7 +138,7 @@ export class Operations {
 
   writeResources(resourcesId: string | null, resources: NamedResources): ResourcesUpdate {
     const id = resourcesId ?? this.resources.newId();
-    return resourcesOf(this.resources.write(id, JSON.stringify(resources), this.#now()));
+    return resourcesOf(this.resources.write(id, stringifyJson(resources), this.#now()));
   }
 
   /** Each span is stored, a duplicate, or refused on its own; effects are applied once per attempt. */
@@ -166,7 +167,7 @@ export class Operations {
     const row = this.workers.change(workerId, (worker) => ({
       ...worker,
       last_heartbeat_time: now,
-      heartbeat_stats: heartbeatStats === undefined ? worker.heartbeat_stats : JSON.stringify(heartbeatStats),
+      heartbeat_stats: heartbeatStats === undefined ? worker.heartbeat_stats : stringifyJson(heartbeatStats),
     }));
     return workerOf(row);
   }
@@ -191,14 +192,14 @@ export class Operations {
   ): RolloutRow {
     return {
       rollout_id: this.rollouts.newId(),
-      input: JSON.stringify(request.input ?? null),
+      input: stringifyJson(request.input ?? null),
       start_time: this.#now(),
       end_time: null,
       mode: request.mode ?? null,
       resources_id: request.resources_id ?? latestResources,
       status,
-      config: JSON.stringify(completeConfig(request.config ?? {})),
-      metadata: JSON.stringify(request.metadata ?? {}),
+      config: stringifyJson(completeConfig(request.config ?? {})),
+      metadata: stringifyJson(request.metadata ?? {}),
       attempt_count: 0,
     };
   }
@@ -228,7 +229,7 @@ export class Operations {
   #applyAttemptPatch(rollout: RolloutRow, attempt: AttemptRow, patch: AttemptPatch, now: number): AttemptRow {
     const { metadata, ...members } = patch;
     const rowPatch: Partial<AttemptRow> =
-      metadata === undefined ? members : { ...members, metadata: JSON.stringify(metadata) };
+      metadata === undefined ? members : { ...members, metadata: stringifyJson(metadata) };
     const row = withAttemptPatch<AttemptRow>(attempt, rowPatch, now);
     this.attempts.save(row);
     if (row.sequence_id === rollout.attempt_count) {
@@ -303,7 +304,7 @@ function completeConfig(config: Partial<RolloutConfig>): RolloutConfig {
 }
 
 function textOf(value: JsonObject | null): string | null {
-  return value === null ? null : JSON.stringify(value);
+  return value === null ? null : stringifyJson(value);
 }
 
 function isNamed(workerId: string | null | undefined): workerId is string {

@@ -1,4 +1,5 @@
 import type { Database } from "bun:sqlite";
+import { stringifyJson } from "../protocol/json.ts";
 import type { SpanQuery } from "../protocol/store-api.ts";
 import type { Span } from "../protocol/types.ts";
 import { contains, equals, listPage } from "./query.ts";
@@ -53,7 +54,7 @@ export class SpanTable {
         span.status.status_code,
         span.start_time,
         span.end_time,
-        JSON.stringify(span),
+        stringifyJson(span),
       );
     return result.changes > 0;
   }

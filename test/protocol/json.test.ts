@@ -7,9 +7,10 @@ import {
   numberOf,
   numberText,
   parseJson,
+  stringifyJson,
 } from "../../src/protocol/json.ts";
 
-const roundTrip = (text: string) => JSON.stringify(parseJson(text));
+const roundTrip = (text: string) => stringifyJson(parseJson(text));
 
 // T-31, D-4
 describe("opaque numbers come back digit for digit", () => {
@@ -99,4 +100,33 @@ test("a stored object reads as plain values and is written with its own digits",
   const item = exactOnWire([text], (parse) => ({ id: "x", input: parse(text) }));
   expect(item.input.reward).toBe(1);
   expect(JSON.stringify({ items: [item] })).toBe(`{"items":[{"id":"x","input":${text}}]}`);
+});
+
+// D-4
+describe("members keep their order", () => {
+  test.each([
+    '{"b":1,"2":{"10":0,"9":[{"1":1.0,"0":NaN}]},"1":2}',
+    '{"text":"\\"2\\": \\\\","2":"1","a:":":","1":0}',
+  ])("also where they are named by integers: %s", (text) => {
+    expect(roundTrip(text)).toBe(text.replace("NaN", "null"));
+  });
+
+  test("in a stored object, alone and in a page, while its values read plainly", () => {
+    const text = '{"50256":-100,"11":1.0}';
+    const item = exactOnWire([text], (parse) => ({ bias: parse(text) }));
+    expect(item.bias).toEqual({ "11": 1, "50256": -100 });
+    expect(stringifyJson(item)).toBe(`{"bias":${text}}`);
+    expect(stringifyJson({ items: [item], total: 1 })).toBe(`{"items":[{"bias":${text}}],"total":1}`);
+    // Plain JSON.stringify knows the digits but nothing of marks.
+    expect(JSON.stringify(item)).toBe('{"bias":{"11":1.0,"50256":-100}}');
+  });
+
+  test("whatever their names are", () => {
+    const name = fc.oneof(fc.nat().map(String), fc.string());
+    const object = fc.uniqueArray(name).map((names) => {
+      const members = names.map((member, index) => `${JSON.stringify(member)}:${index}`);
+      return `{${members.join(",")}}`;
+    });
+    fc.assert(fc.property(object, (text) => expect(roundTrip(text)).toBe(text)));
+  });
 });

@@ -371,6 +371,7 @@ describe("spans", () => {
     ['{"a":[true,2]}', '{"a":[1,2]}'],
     ['{"a":[1,2],"b":[true,false]}', '{"a":[1,2],"b":[true,false]}'],
     ['{"a":1.0,"b":12345678901234567890}', '{"a":1.0,"b":12345678901234567890}'],
+    ['{"7":1,"3":[1,2.5]}', '{"7":1,"3":[1.0,2.5]}'],
     ['{"a":NaN,"b":[1.5,Infinity]}', '{"a":null,"b":[1.5,null]}'],
   ])("attributes %s become %p", async (attributes, stored) => {
     const { post, ids } = await started();

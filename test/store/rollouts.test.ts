@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import { StoreRequestError } from "../../src/errors.ts";
-import { parseJson } from "../../src/protocol/json.ts";
+import { parseJson, stringifyJson } from "../../src/protocol/json.ts";
 import type { SqliteStore } from "../../src/store/sqlite-store.ts";
 import { memoryStore } from "../helpers/memory-store.ts";
 import { createTestClock } from "../helpers/test-clock.ts";
@@ -69,15 +69,15 @@ describe("enqueue and start", () => {
   // D-4, T-31
   test("opaque members keep their digits on the wire", async () => {
     const store = memoryStore();
-    const opaque = '{"reward":1.0,"seed":12345678901234567890,"none":null}';
+    const opaque = '{"reward":1.0,"seed":12345678901234567890,"none":null,"2":0,"1":0}';
     const value = parseJson(opaque) as Record<string, unknown>;
     const id = await enqueueOne(store, { input: value, metadata: value });
     await dequeueOne(store);
     await store.updateAttempt(id, "latest", { metadata: value });
-    const text = JSON.stringify(await store.queryRollouts({}));
+    const text = stringifyJson(await store.queryRollouts({}));
     expect(text.split(opaque)).toHaveLength(4);
     await store.updateRollout(id, { mode: "val" });
-    expect(JSON.stringify(await store.getRollout(id)).split(opaque)).toHaveLength(4);
+    expect(stringifyJson(await store.getRollout(id)).split(opaque)).toHaveLength(4);
   });
 });
 

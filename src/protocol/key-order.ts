@@ -1,0 +1,22 @@
+/**
+ * JavaScript lists the members of an object that are named by integers first, in numeric order,
+ * whatever order they were given in. A mark in front of such a name keeps its place.
+ */
+
+/** Random, so that no text can hold it by accident or on purpose. */
+const mark = `order-${crypto.randomUUID()}:`;
+
+const integerKey = /"(?:0|[1-9]\d{0,9})"\s*:/;
+const stringOrKey = /"((?:[^"\\]|\\.)*)"(\s*:)?/g;
+
+/** The JSON text with marked names, or undefined when it needs none. */
+export function markKeys(text: string): string | undefined {
+  if (!integerKey.test(text)) return undefined;
+  return text.replace(stringOrKey, (match, name: string, colon: string | undefined) =>
+    colon !== undefined && integerKey.test(match) ? `"${mark}${name}":` : match,
+  );
+}
+
+export function unmarkKeys(text: string): string {
+  return text.includes(mark) ? text.replaceAll(mark, "") : text;
+}
