@@ -1,6 +1,7 @@
 import type { Transport } from "@modelcontextprotocol/sdk/shared/transport.js";
 import type { JSONRPCMessage } from "@modelcontextprotocol/sdk/types.js";
 import { selfCommand } from "../self.ts";
+import { within } from "./within.ts";
 
 const keptLines = 20;
 const keptLineLength = 500;
@@ -53,7 +54,7 @@ export class GuardedStdioTransport implements Transport {
       readLines(child.stderr, (line) => remember(this.stderr, line, "last")),
     ]);
     this.#ended = child.exited.then(async () => {
-      await Promise.race([reading, Bun.sleep(drainLimitMs)]);
+      await within(drainLimitMs, reading);
       this.exit = {
         code: child.exitCode,
         signal: child.signalCode === null ? null : String(child.signalCode),
@@ -76,7 +77,7 @@ export class GuardedStdioTransport implements Transport {
     } catch {
       // Already closed by its exit.
     }
-    await Promise.race([this.#ended, Bun.sleep(closeLimitMs)]);
+    await within(closeLimitMs, this.#ended);
     if (this.exit === undefined) this.#process.kill("SIGKILL");
     await this.#ended;
   }

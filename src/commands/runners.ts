@@ -23,12 +23,12 @@ export async function runners(): Promise<number> {
     });
   }
   const input = Bun.stdin.stream().getReader();
-  const settings = checkRunnersSettings(parseOptions(await readLine(input)));
-  void untilClosed(input).then(() => {
-    stop.abort();
-    setTimeout(() => process.exit(exitCode), orphanLimitMs).unref();
-  });
   try {
+    const settings = checkRunnersSettings(parseOptions(await readLine(input)));
+    void untilClosed(input).then(() => {
+      stop.abort();
+      setTimeout(() => process.exit(exitCode), orphanLimitMs).unref();
+    });
     const log = createLogger("runner", { level: settings.logLevel });
     const outcome = await runRunners({ ...settings, signal: stop.signal, log, onEvent: print });
     print({ event: "stopped", ...outcome });

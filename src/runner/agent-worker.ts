@@ -1,4 +1,5 @@
 import type { ToolAnswer, ToolServerCommand } from "../agent/agent.ts";
+import { within } from "../agent/within.ts";
 import { AglError } from "../errors.ts";
 import type { JsonObject } from "../protocol/types.ts";
 import {
@@ -113,7 +114,7 @@ export class AgentWorker {
     this.#finish(reason, () => cause);
     this.#worker.terminate();
     const closed = this.#closed.promise.then(() => true);
-    return Promise.race([closed, Bun.sleep(terminateLimitMs).then(() => false)]);
+    return (await within(terminateLimitMs, closed)) ?? false;
   }
 
   #post(message: HostMessage): void {

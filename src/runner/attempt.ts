@@ -1,5 +1,6 @@
 import type { ToolAnswer } from "../agent/agent.ts";
 import type { ToolServers } from "../agent/tool-servers.ts";
+import { within } from "../agent/within.ts";
 import { messageOf } from "../errors.ts";
 import type { Logger } from "../log.ts";
 import type { StoreApi } from "../protocol/store-api.ts";
@@ -9,7 +10,7 @@ import type { AgentWorker } from "./agent-worker.ts";
 import { AttemptRecord } from "./attempt-record.ts";
 import type { AttemptEnded } from "./events.ts";
 import { keepAlive } from "./keep-alive.ts";
-import { pause } from "./pause.ts";
+import { untilAborted } from "./until-aborted.ts";
 import { type Failure, failed, type Verdict, verdictOf } from "./verdict.ts";
 import type { RunJob } from "./worker-messages.ts";
 
@@ -97,9 +98,14 @@ class RunningAttempt {
   async #endThreadUnlessSettled(ended: Promise<unknown>): Promise<void> {
     const { graceSeconds, stop, worker } = this.#options;
     if (stop.aborted) return;
-    const isOver = ended.then(() => true);
-    const settled = await Promise.race([isOver, pause(graceSeconds * 1000, stop).then(() => stop.aborted)]);
-    if (settled) return;
+    const settled = await within(
+      graceSeconds * 1000,
+      untilAborted(
+        ended.then(() => true),
+        stop,
+      ),
+    );
+    if (settled || stop.aborted) return;
     const { rolloutId, attemptId } = this.#record.frame;
     await worker.terminate(
       `attempt ${attemptId} of rollout ${rolloutId} did not end within ${graceSeconds} s of its abort signal`,

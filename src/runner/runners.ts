@@ -1,10 +1,12 @@
 import { DownloadGate } from "../agent/tool-command.ts";
+import { within } from "../agent/within.ts";
 import { silentLogger } from "../log.ts";
 import type { StoreApi } from "../protocol/store-api.ts";
 import { DeathCount } from "./death-count.ts";
 import type { AttemptEnded, RunnerEvent } from "./events.ts";
 import type { RunnersOptions, RunnersSettings } from "./options.ts";
 import { RunnerSlot } from "./slot.ts";
+import { untilAborted } from "./until-aborted.ts";
 import { createWorkerStats } from "./worker-stats.ts";
 
 /** Attempts cancelled by a stop have this long to be written before the threads are ended. */
@@ -95,28 +97,11 @@ export async function superviseRunners(
 
 /** Ends a bounded time after the stop, or after the first slot that cannot go on; the others' attempts are cancelled. */
 async function workAll(slots: RunnerSlot[], stop: AbortController, stopped: AbortSignal): Promise<void> {
-  const working = slots.map((slot) => slot.work());
   try {
-    await untilAborted(Promise.all(working), stopped);
+    await untilAborted(Promise.all(slots.map((slot) => slot.work())), stopped);
   } finally {
     stop.abort();
-    await Promise.race([Promise.allSettled(working), Bun.sleep(recordLimitMs)]);
-  }
-}
-
-async function untilAborted<Result>(
-  promise: Promise<Result>,
-  signal: AbortSignal,
-): Promise<Result | undefined> {
-  const aborted = Promise.withResolvers<undefined>();
-  const onAbort = () => aborted.resolve(undefined);
-  if (signal.aborted) onAbort();
-  signal.addEventListener("abort", onAbort, { once: true });
-  try {
-    return await Promise.race([promise, aborted.promise]);
-  } finally {
-    signal.removeEventListener("abort", onAbort);
-    promise.catch(() => {});
+    await within(recordLimitMs, Promise.all(slots.map((slot) => slot.settled())));
   }
 }
 

@@ -38,9 +38,12 @@ export class RunnerSlot {
   #tools: ToolServers = new ToolServers({ servers: {}, environment: {}, gate: new DownloadGate() });
   #worker: Promise<AgentWorker> | undefined;
   readonly #running = new Set<Promise<void>>();
+  /** Rejected when no thread can be started any more. */
+  readonly #givenUp = Promise.withResolvers<never>();
 
   constructor(options: SlotOptions) {
     this.#options = options;
+    this.#givenUp.promise.catch(() => {});
   }
 
   /** Loads the agent and starts its tool servers. */
@@ -59,17 +62,24 @@ export class RunnerSlot {
     return { agent, tools: this.#tools.definitions.map((tool) => tool.function.name) };
   }
 
-  /** Takes rollouts while there is room, until the stop; then waits for those it holds. Throws when threads keep dying. */
+  /** Takes rollouts while there is room, until the stop. Throws when threads keep dying. */
   async work(): Promise<void> {
     const { stop, settings } = this.#options;
     const beating = setInterval(() => void this.#beat(), settings.heartbeatSeconds * 1000);
     void this.#beat();
-    try {
+    const loop = async () => {
       while (!stop.aborted) await this.#step();
-      await Promise.all(this.#running);
+    };
+    try {
+      await Promise.race([loop(), this.#givenUp.promise]);
     } finally {
       clearInterval(beating);
     }
+  }
+
+  /** Waits until the attempts it holds are in the store. */
+  async settled(): Promise<void> {
+    while (this.#running.size > 0) await Promise.all(this.#running);
   }
 
   async end(): Promise<void> {
@@ -154,11 +164,15 @@ export class RunnerSlot {
 
   #replace(dead: AgentWorker, reason: string): void {
     if (this.#options.stop.aborted) return;
-    void dead.terminate(reason);
-    this.#worker = this.#startAgain(reason);
-    this.#worker.catch(() => {
-      // The loop meets it at its next step.
+    void dead.terminate(reason).then((ended) => {
+      if (!ended) {
+        this.#options.log.warning("a thread in a native call goes on until that returns", {
+          worker: this.#options.label,
+        });
+      }
     });
+    this.#worker = this.#startAgain(reason);
+    this.#worker.catch((error: unknown) => this.#givenUp.reject(error));
   }
 
   async #startAgain(reason: string): Promise<AgentWorker> {
