@@ -1,3 +1,4 @@
+import { rewriteJson } from "./json-strings.ts";
 import { markKeys, unmarkKeys } from "./key-order.ts";
 
 /**
@@ -24,7 +25,7 @@ const support = JSON as unknown as RawJsonSupport;
 
 /** Finds every number that might change, and some that do not: strings are not told apart. */
 const suspectNumber = /(?:^|[[:,\s])-?(?:\d{16}|\d+\.0+(?!\d)|\d+(?:\.\d+)?[eE])/;
-const stringOrToken = /"(?:[^"\\]|\\.)*"|-?\bInfinity\b|\bNaN\b/g;
+const token = /-?\bInfinity\b|\bNaN\b/g;
 
 /**
  * Throws SyntaxError for what is not JSON, apart from Python's three tokens. The names of members that
@@ -55,8 +56,9 @@ function parseWithTokens(text: string): unknown {
     return parse(text, keepNumber);
   } catch (error) {
     if (!/NaN|Infinity/.test(text)) throw error;
+    const numbers = (rest: string) => rest.replace(token, "1e999");
     return parse(
-      text.replace(stringOrToken, (match) => (match.startsWith('"') ? match : "1e999")),
+      rewriteJson(text, (quoted) => quoted, numbers),
       keepNumber,
     );
   }

@@ -1,4 +1,3 @@
-import type { Database } from "bun:sqlite";
 import { StoreRequestError } from "../errors.ts";
 import { stringifyJson } from "../protocol/json.ts";
 import type { RolloutStatus } from "../protocol/enums.ts";
@@ -17,71 +16,42 @@ import type {
   ResourcesUpdate,
   Rollout,
   RolloutConfig,
-  Span,
   Worker,
 } from "../protocol/types.ts";
-import { AttemptTable } from "./attempt-table.ts";
 import { overdueStatus } from "./health.ts";
 import { defaultConfig, movesWorker, propagate, withAttemptPatch, withRolloutStatus } from "./lifecycle.ts";
-import type { RolloutState } from "./lifecycle.ts";
-import { ResourceTable } from "./resource-table.ts";
-import { RolloutTable } from "./rollout-table.ts";
 import { attemptOf, configOf, resourcesOf, rolloutOf, withAttempt, workerOf } from "./rows.ts";
 import type { AttemptRow, RolloutRow, WorkerRow } from "./rows.ts";
-import { attemptAfterSpan, rolloutAfterSpan } from "./span-effects.ts";
-import { SpanTable } from "./span-table.ts";
+import type { Tables } from "./tables.ts";
+import { unknownAttempt, unknownRollout } from "./unknown-ids.ts";
 import { syncedWorker, workerAfterEmptyDequeue } from "./worker-rules.ts";
-import { WorkerTable } from "./worker-table.ts";
-
-/** A rollout's status was written. */
-export interface StatusChange {
-  rolloutId: string;
-  status: RolloutStatus;
-}
-
-export interface SpansOutcome {
-  stored: number;
-  duplicates: number;
-  refusals: Map<number, StoreRequestError>;
-}
 
 /**
  * What each write of the store does, by the rules of the life cycle. Every method runs inside a
  * transaction of the write queue: it reads, decides and writes without waiting for anything.
  */
 export class Operations {
-  readonly rollouts: RolloutTable;
-  readonly attempts: AttemptTable;
-  readonly spans: SpanTable;
-  readonly resources: ResourceTable;
-  readonly workers: WorkerTable;
+  readonly #tables: Tables;
   readonly #now: () => number;
-  readonly #journal: StatusChange[];
 
-  constructor(db: Database, now: () => number, journal: StatusChange[]) {
-    this.rollouts = new RolloutTable(db);
-    this.attempts = new AttemptTable(db);
-    this.spans = new SpanTable(db);
-    this.resources = new ResourceTable(db);
-    this.workers = new WorkerTable(db);
+  constructor(tables: Tables, now: () => number) {
+    this.#tables = tables;
     this.#now = now;
-    this.#journal = journal;
   }
 
   enqueue(requests: readonly EnqueueRolloutRequest[]): Rollout[] {
-    const latestResources = this.resources.latest()?.resources_id ?? null;
+    const latestResources = this.#tables.resources.latest()?.resources_id ?? null;
     return requests.map((request) => {
       const row = this.#newRollout(request, "queuing", latestResources);
-      this.rollouts.insert(row);
-      this.#journal.push({ rolloutId: row.rollout_id, status: row.status });
+      this.#tables.rollouts.insert(row);
       return rolloutOf(row);
     });
   }
 
   start(request: StartRolloutRequest): AttemptedRollout {
-    const latestResources = this.resources.latest()?.resources_id ?? null;
+    const latestResources = this.#tables.resources.latest()?.resources_id ?? null;
     const row = this.#newRollout(request, "preparing", latestResources);
-    this.rollouts.insert(row);
+    this.#tables.rollouts.insert(row);
     return this.#addAttempt(row, request.worker_id ?? null, row.start_time);
   }
 
@@ -92,7 +62,9 @@ export class Operations {
   dequeue(request: DequeueRequest): AttemptedRollout[] {
     const claimed = this.claim(request);
     if (claimed.length === 0 && isNamed(request.worker_id)) {
-      this.workers.change(request.worker_id, (worker) => workerAfterEmptyDequeue(worker, this.#now()));
+      this.#tables.workers.change(request.worker_id, (worker) =>
+        workerAfterEmptyDequeue(worker, this.#now()),
+      );
     }
     return claimed;
   }
@@ -102,12 +74,12 @@ export class Operations {
     const claimed: AttemptedRollout[] = [];
     const workerId = request.worker_id ?? null;
     while (claimed.length < (request.limit ?? 1)) {
-      const row = this.rollouts.takeQueued();
+      const row = this.#tables.rollouts.takeQueued();
       if (row === null) break;
       const now = this.#now();
       claimed.push(this.#addAttempt(row, workerId, now));
       if (!isNamed(workerId)) continue;
-      this.workers.change(workerId, (worker) => ({ ...worker, last_dequeue_time: now }));
+      this.#tables.workers.change(workerId, (worker) => ({ ...worker, last_dequeue_time: now }));
     }
     return claimed;
   }
@@ -122,10 +94,10 @@ export class Operations {
       config: patch.config === undefined ? row.config : stringifyJson(completeConfig(patch.config)),
       metadata: patch.metadata === undefined ? row.metadata : textOf(patch.metadata),
     };
-    this.rollouts.setContent(content);
+    this.#tables.rollouts.setContent(content);
     if (patch.status === undefined) return rolloutOf(content);
     const state = withRolloutStatus(row, patch.status, this.#now());
-    this.#setState(rolloutId, state);
+    this.#tables.rollouts.setState(rolloutId, state);
     return rolloutOf({ ...content, ...state });
   }
 
@@ -137,34 +109,13 @@ export class Operations {
   }
 
   writeResources(resourcesId: string | null, resources: NamedResources): ResourcesUpdate {
-    const id = resourcesId ?? this.resources.newId();
-    return resourcesOf(this.resources.write(id, stringifyJson(resources), this.#now()));
-  }
-
-  /** Each span is stored, a duplicate, or refused on its own; effects are applied once per attempt. */
-  addSpans(spans: readonly Span[]): SpansOutcome {
-    const outcome: SpansOutcome = { stored: 0, duplicates: 0, refusals: new Map() };
-    const touched = new Map<AttemptRow, RolloutRow>();
-    const find = this.#attemptFinder();
-    spans.forEach((span, index) => {
-      this.spans.raiseSequence(span.rollout_id, span.sequence_id);
-      const found = find(span.rollout_id, span.attempt_id);
-      if (found instanceof StoreRequestError) {
-        outcome.refusals.set(index, found);
-      } else if (this.spans.insert(span)) {
-        outcome.stored += 1;
-        touched.set(found.attempt, found.rollout);
-      } else {
-        outcome.duplicates += 1;
-      }
-    });
-    for (const [attempt, rollout] of touched) this.#applySpanEffects(attempt, rollout);
-    return outcome;
+    const id = resourcesId ?? this.#tables.resources.newId();
+    return resourcesOf(this.#tables.resources.write(id, stringifyJson(resources), this.#now()));
   }
 
   workerHeartbeat(workerId: string, heartbeatStats: JsonObject | undefined): Worker {
     const now = this.#now();
-    const row = this.workers.change(workerId, (worker) => ({
+    const row = this.#tables.workers.change(workerId, (worker) => ({
       ...worker,
       last_heartbeat_time: now,
       heartbeat_stats: heartbeatStats === undefined ? worker.heartbeat_stats : stringifyJson(heartbeatStats),
@@ -176,7 +127,7 @@ export class Operations {
   scan(): number {
     const now = this.#now();
     let hits = 0;
-    for (const { rollout, latest } of this.rollouts.listActive()) {
+    for (const { rollout, latest } of this.#tables.rollouts.listActive()) {
       const status = latest === null ? null : overdueStatus(latest, configOf(rollout), now);
       if (latest === null || status === null) continue;
       this.#applyAttemptPatch(rollout, latest, { status }, now);
@@ -191,7 +142,7 @@ export class Operations {
     latestResources: string | null,
   ): RolloutRow {
     return {
-      rollout_id: this.rollouts.newId(),
+      rollout_id: this.#tables.rollouts.newId(),
       input: stringifyJson(request.input ?? null),
       start_time: this.#now(),
       end_time: null,
@@ -208,7 +159,7 @@ export class Operations {
     const sequenceId = rollout.attempt_count + 1;
     const attempt: AttemptRow = {
       rollout_id: rollout.rollout_id,
-      attempt_id: this.attempts.newId(rollout.rollout_id),
+      attempt_id: this.#tables.attempts.newId(rollout.rollout_id),
       sequence_id: sequenceId,
       start_time: now,
       end_time: null,
@@ -217,10 +168,10 @@ export class Operations {
       last_heartbeat_time: null,
       metadata: null,
     };
-    this.attempts.insert(attempt);
-    this.rollouts.setAttemptCount(rollout.rollout_id, sequenceId);
+    this.#tables.attempts.insert(attempt);
+    this.#tables.rollouts.setAttemptCount(rollout.rollout_id, sequenceId);
     const state = withRolloutStatus(rollout, "preparing", now);
-    this.#setState(rollout.rollout_id, state);
+    this.#tables.rollouts.setState(rollout.rollout_id, state);
     this.#syncWorker(attempt, now);
     return withAttempt({ ...rollout, ...state, attempt_count: sequenceId }, attempt);
   }
@@ -231,63 +182,32 @@ export class Operations {
     const rowPatch: Partial<AttemptRow> =
       metadata === undefined ? members : { ...members, metadata: stringifyJson(metadata) };
     const row = withAttemptPatch<AttemptRow>(attempt, rowPatch, now);
-    this.attempts.save(row);
+    this.#tables.attempts.save(row);
     if (row.sequence_id === rollout.attempt_count) {
       const config = configOf(rollout);
       const statusGiven = patch.status !== undefined;
       const state = propagate({ rollout, config, attempt: row, statusGiven, now });
-      if (state !== null) this.#setState(rollout.rollout_id, state);
+      if (state !== null) this.#tables.rollouts.setState(rollout.rollout_id, state);
     }
     if (movesWorker(row, patch)) this.#syncWorker(row, now);
     return row;
   }
 
-  #applySpanEffects(attempt: AttemptRow, rollout: RolloutRow): void {
-    const row = attemptAfterSpan(attempt, this.#now());
-    this.attempts.save(row);
-    if (row.sequence_id !== rollout.attempt_count) return;
-    const state = rolloutAfterSpan(rollout, row);
-    if (state !== null) this.#setState(rollout.rollout_id, state);
-  }
-
-  /** P-1, looked up once per attempt of a batch. */
-  #attemptFinder() {
-    type Found = { rollout: RolloutRow; attempt: AttemptRow } | StoreRequestError;
-    const known = new Map<string, Found>();
-    const lookUp = (rolloutId: string, attemptId: string): Found => {
-      const rollout = this.rollouts.get(rolloutId);
-      if (rollout === null) return unknownRollout(rolloutId);
-      const attempt = this.attempts.get(rolloutId, attemptId);
-      return attempt === null ? unknownAttempt(rolloutId, attemptId) : { rollout, attempt };
-    };
-    return (rolloutId: string, attemptId: string): Found => {
-      const key = JSON.stringify([rolloutId, attemptId]);
-      const found = known.get(key) ?? lookUp(rolloutId, attemptId);
-      known.set(key, found);
-      return found;
-    };
-  }
-
-  #setState(rolloutId: string, state: RolloutState): void {
-    this.rollouts.setState(rolloutId, state);
-    this.#journal.push({ rolloutId, status: state.status });
-  }
-
   #syncWorker(attempt: AttemptRow, now: number): void {
     if (!isNamed(attempt.worker_id)) return;
-    this.workers.change(attempt.worker_id, (worker) => syncedWorker<WorkerRow>(worker, attempt, now));
+    this.#tables.workers.change(attempt.worker_id, (worker) => syncedWorker<WorkerRow>(worker, attempt, now));
   }
 
   #rollout(rolloutId: string): RolloutRow {
-    const row = this.rollouts.get(rolloutId);
+    const row = this.#tables.rollouts.get(rolloutId);
     if (row === null) throw unknownRollout(rolloutId);
     return row;
   }
 
   #attempt(rollout: RolloutRow, attemptId: string): AttemptRow {
     const { rollout_id: rolloutId } = rollout;
-    const latest = attemptId === "latest" ? this.attempts.latest(rolloutId) : null;
-    const row = latest ?? this.attempts.get(rolloutId, attemptId);
+    const latest = attemptId === "latest" ? this.#tables.attempts.latest(rolloutId) : null;
+    const row = latest ?? this.#tables.attempts.get(rolloutId, attemptId);
     if (row !== null) return row;
     if (rollout.attempt_count > 0) throw unknownAttempt(rolloutId, attemptId);
     throw new StoreRequestError(404, `Rollout ${rolloutId} has no attempts`);
@@ -309,12 +229,4 @@ function textOf(value: JsonObject | null): string | null {
 
 function isNamed(workerId: string | null | undefined): workerId is string {
   return workerId !== null && workerId !== undefined && workerId !== "";
-}
-
-function unknownRollout(rolloutId: string): StoreRequestError {
-  return new StoreRequestError(404, `Rollout ${rolloutId} not found`);
-}
-
-function unknownAttempt(rolloutId: string, attemptId: string): StoreRequestError {
-  return new StoreRequestError(404, `Attempt ${attemptId} not found in rollout ${rolloutId}`);
 }

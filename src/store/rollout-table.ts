@@ -1,5 +1,6 @@
 import type { Database } from "bun:sqlite";
 import { isQueuing } from "../protocol/enums.ts";
+import type { RolloutStatus } from "../protocol/enums.ts";
 import type { RolloutQuery } from "../protocol/store-api.ts";
 import { freshId } from "./ids.ts";
 import type { RolloutState } from "./lifecycle.ts";
@@ -42,12 +43,21 @@ export interface RolloutWithLatest {
   latest: AttemptRow | null;
 }
 
+/** A rollout's status was written. */
+export interface StatusChange {
+  rolloutId: string;
+  status: RolloutStatus;
+}
+
 /** The rollouts and the queue of those that wait for a runner. */
 export class RolloutTable {
   readonly #db: Database;
+  readonly #journal: StatusChange[];
 
-  constructor(db: Database) {
+  /** Every status that is written is noted in the journal. */
+  constructor(db: Database, journal: StatusChange[]) {
     this.#db = db;
+    this.#journal = journal;
   }
 
   newId(): string {
@@ -61,7 +71,7 @@ export class RolloutTable {
           $resources_id, $status, $config, $metadata, $attempt_count)`,
       )
       .run({ ...row });
-    if (isQueuing(row.status)) this.#appendToQueue(row.rollout_id);
+    this.#onStatus(row.rollout_id, row.status);
   }
 
   get(rolloutId: string): RolloutRow | null {
@@ -122,7 +132,7 @@ export class RolloutTable {
     this.#db
       .query("UPDATE rollouts SET status = ?, end_time = ? WHERE rollout_id = ?")
       .run(state.status, state.end_time, rolloutId);
-    if (isQueuing(state.status)) this.#appendToQueue(rolloutId);
+    this.#onStatus(rolloutId, state.status);
   }
 
   setContent(row: RolloutRow): void {
@@ -164,8 +174,10 @@ export class RolloutTable {
     return this.#db.query<{ n: number }, []>("SELECT count(*) AS n FROM rollouts").get()!.n;
   }
 
-  #appendToQueue(rolloutId: string): void {
-    this.#db.query("INSERT OR IGNORE INTO queue (rollout_id) VALUES (?)").run(rolloutId);
+  #onStatus(rolloutId: string, status: RolloutStatus): void {
+    this.#journal.push({ rolloutId, status });
+    if (isQueuing(status))
+      this.#db.query("INSERT OR IGNORE INTO queue (rollout_id) VALUES (?)").run(rolloutId);
   }
 }
 

@@ -1,6 +1,6 @@
 import { isFinished } from "../protocol/enums.ts";
 import type { Hold } from "./hold.ts";
-import type { StatusChange } from "./operations.ts";
+import type { StatusChange } from "./rollout-table.ts";
 
 interface Wait {
   hold: Hold;

@@ -38,12 +38,15 @@ import { releaseFile } from "./holder.ts";
 import { Holds } from "./hold.ts";
 import type { Hold } from "./hold.ts";
 import { Operations } from "./operations.ts";
-import type { StatusChange } from "./operations.ts";
 import { requirePage } from "./query.ts";
 import type { RowPage } from "./query.ts";
+import type { StatusChange } from "./rollout-table.ts";
 import { RolloutWaits } from "./rollout-waits.ts";
 import { attemptedRolloutOf, attemptOf, resourcesOf, rolloutOf, spanOf, workerOf } from "./rows.ts";
+import { SpanWrites } from "./span-writes.ts";
 import { openStoreFile } from "./store-file.ts";
+import { openTables } from "./tables.ts";
+import type { Tables } from "./tables.ts";
 import { WriteQueue } from "./write-queue.ts";
 
 /** No answer is held longer for our `wait_seconds`, so that a vanished peer is noticed. */
@@ -89,7 +92,9 @@ export class SqliteStore implements StoreApi {
   readonly #started: number;
   readonly #debounceSeconds: number;
   readonly #scanDebounce: ScanDebounce;
+  readonly #tables: Tables;
   readonly #operations: Operations;
+  readonly #spanWrites: SpanWrites;
   readonly #writes: WriteQueue<StatusChange>;
   readonly #holds = new Holds();
   readonly #waits = new RolloutWaits();
@@ -107,7 +112,9 @@ export class SqliteStore implements StoreApi {
     this.#debounceSeconds = parts.scanDebounceSeconds;
     this.#scanDebounce = new ScanDebounce(parts.scanDebounceSeconds);
     const journal: StatusChange[] = [];
-    this.#operations = new Operations(parts.db, parts.now, journal);
+    this.#tables = openTables(parts.db, journal);
+    this.#operations = new Operations(this.#tables, parts.now);
+    this.#spanWrites = new SpanWrites(this.#tables, parts.now);
     this.#writes = new WriteQueue(parts.db, { journal, onCommit: (changes) => this.#wake(changes) });
   }
 
@@ -135,14 +142,14 @@ export class SqliteStore implements StoreApi {
 
   async queryRollouts(query: RolloutQuery): Promise<Page<Rollout | AttemptedRollout>> {
     await this.#scan();
-    return pageOf(this.#operations.rollouts.list(query), ({ rollout, latest }) =>
+    return pageOf(this.#tables.rollouts.list(query), ({ rollout, latest }) =>
       attemptedRolloutOf(rollout, latest),
     );
   }
 
   async getRollout(rolloutId: string): Promise<Rollout | AttemptedRollout | null> {
     await this.#scan();
-    const found = this.#operations.rollouts.getWithLatest(rolloutId);
+    const found = this.#tables.rollouts.getWithLatest(rolloutId);
     return found === null ? null : attemptedRolloutOf(found.rollout, found.latest);
   }
 
@@ -158,7 +165,7 @@ export class SqliteStore implements StoreApi {
       ? Math.min(request.wait_seconds ?? 0, maxWaitSeconds)
       : (request.timeout ?? null);
     if ((seconds === null || seconds > 0) && !options.signal?.aborted) {
-      const rollouts = this.#operations.rollouts.getMany(request.rollout_ids).map((row) => ({
+      const rollouts = this.#tables.rollouts.getMany(request.rollout_ids).map((row) => ({
         rolloutId: row.rollout_id,
         finished: isFinished(row.status),
       }));
@@ -171,12 +178,12 @@ export class SqliteStore implements StoreApi {
 
   async queryAttempts(rolloutId: string, paging: Paging = {}): Promise<Page<Attempt>> {
     await this.#scan();
-    return pageOf(this.#operations.attempts.list(rolloutId, paging), attemptOf);
+    return pageOf(this.#tables.attempts.list(rolloutId, paging), attemptOf);
   }
 
   async getLatestAttempt(rolloutId: string): Promise<Attempt | null> {
     await this.#scan();
-    const row = this.#operations.attempts.latest(rolloutId);
+    const row = this.#tables.attempts.latest(rolloutId);
     return row === null ? null : attemptOf(row);
   }
 
@@ -186,7 +193,7 @@ export class SqliteStore implements StoreApi {
 
   async queryResources(query: ResourcesQuery): Promise<Page<ResourcesUpdate>> {
     this.#requireOpen();
-    return pageOf(this.#operations.resources.list(query), resourcesOf);
+    return pageOf(this.#tables.resources.list(query), resourcesOf);
   }
 
   async addResources(resources: NamedResources): Promise<ResourcesUpdate> {
@@ -199,18 +206,18 @@ export class SqliteStore implements StoreApi {
 
   async getResources(resourcesId: string): Promise<ResourcesUpdate | null> {
     this.#requireOpen();
-    const row = this.#operations.resources.get(resourcesId);
+    const row = this.#tables.resources.get(resourcesId);
     return row === null ? null : resourcesOf(row);
   }
 
   async getLatestResources(): Promise<ResourcesUpdate | null> {
     this.#requireOpen();
-    const row = this.#operations.resources.latest();
+    const row = this.#tables.resources.latest();
     return row === null ? null : resourcesOf(row);
   }
 
   async addSpan(span: Span): Promise<Span | null> {
-    const outcome = await this.#write(() => this.#operations.addSpans([span]));
+    const outcome = await this.#write(() => this.#spanWrites.add([span]));
     const refusal = outcome.refusals.get(0);
     if (refusal !== undefined) throw refusal;
     return outcome.stored === 1 ? span : null;
@@ -218,7 +225,7 @@ export class SqliteStore implements StoreApi {
 
   async addSpans(spans: Span[]): Promise<SpanBatchResult> {
     if (spans.length === 0) return { stored: 0, duplicates: 0, rejected: [] };
-    const { stored, duplicates, refusals } = await this.#write(() => this.#operations.addSpans(spans));
+    const { stored, duplicates, refusals } = await this.#write(() => this.#spanWrites.add(spans));
     const rejected = [...refusals].map(([index, error]) => ({ index, detail: error.message }));
     return { stored, duplicates, rejected };
   }
@@ -226,23 +233,23 @@ export class SqliteStore implements StoreApi {
   async querySpans(query: SpanQuery): Promise<Page<Span>> {
     await this.#scan();
     if (query.attempt_id !== "latest") return this.#listSpans(query);
-    const latest = this.#operations.attempts.latest(query.rollout_id);
+    const latest = this.#tables.attempts.latest(query.rollout_id);
     if (latest !== null) return this.#listSpans({ ...query, attempt_id: latest.attempt_id });
     return { items: [], ...requirePage(query), total: 0 };
   }
 
   async nextSequenceId(rolloutId: string, _attemptId: string): Promise<number> {
-    return this.#write(() => this.#operations.spans.nextSequence(rolloutId));
+    return this.#write(() => this.#tables.spans.nextSequence(rolloutId));
   }
 
   async queryWorkers(query: WorkerQuery): Promise<Page<Worker>> {
     await this.#scan();
-    return pageOf(this.#operations.workers.list(query), workerOf);
+    return pageOf(this.#tables.workers.list(query), workerOf);
   }
 
   async getWorker(workerId: string): Promise<Worker | null> {
     this.#requireOpen();
-    const row = this.#operations.workers.get(workerId);
+    const row = this.#tables.workers.get(workerId);
     return row === null ? null : workerOf(row);
   }
 
@@ -254,11 +261,11 @@ export class SqliteStore implements StoreApi {
     this.#requireOpen();
     return {
       name: "SqliteStore",
-      total_rollouts: this.#operations.rollouts.count(),
-      total_attempts: this.#operations.attempts.count(),
-      total_spans: this.#operations.spans.count(),
-      total_resources: this.#operations.resources.count(),
-      total_workers: this.#operations.workers.count(),
+      total_rollouts: this.#tables.rollouts.count(),
+      total_attempts: this.#tables.attempts.count(),
+      total_spans: this.#tables.spans.count(),
+      total_resources: this.#tables.resources.count(),
+      total_workers: this.#tables.workers.count(),
       uptime: this.#now() - this.#started,
     };
   }
@@ -347,7 +354,7 @@ export class SqliteStore implements StoreApi {
   }
 
   #finished(rolloutIds: readonly string[]): Rollout[] {
-    const rows = new Map(this.#operations.rollouts.getMany(rolloutIds).map((row) => [row.rollout_id, row]));
+    const rows = new Map(this.#tables.rollouts.getMany(rolloutIds).map((row) => [row.rollout_id, row]));
     return rolloutIds.flatMap((rolloutId) => {
       const row = rows.get(rolloutId);
       return row !== undefined && isFinished(row.status) ? [rolloutOf(row)] : [];
@@ -355,7 +362,7 @@ export class SqliteStore implements StoreApi {
   }
 
   #listSpans(query: SpanQuery): Page<Span> {
-    return pageOf(this.#operations.spans.list(query), ({ json }) => spanOf(json));
+    return pageOf(this.#tables.spans.list(query), ({ json }) => spanOf(json));
   }
 
   #requireOpen(): void {

@@ -75,6 +75,11 @@ describe("Python's tokens for numbers that are none", () => {
     expect(roundTrip('{"a":"NaN \\"Infinity","b":NaN}')).toBe('{"a":"NaN \\"Infinity","b":null}');
   });
 
+  test("a long string full of escapes does not hide what follows", () => {
+    const text = (tail: string) => `{"2":"${'\\"1\\":NaN,'.repeat(300_000)}","1":${tail}}`;
+    expect(roundTrip(text("NaN")) === text("null")).toBe(true);
+  });
+
   test("they are told apart from null", () => {
     const value = parseJson("[NaN,null]") as unknown[];
     expect(numberOf(value[0])).toBeNaN();
