@@ -69,6 +69,7 @@ export function migrate(db: Database, newStoreId: string): void {
 
 /** Called before any table is made, so that even a half-made file is known as ours. */
 export function markAsStore(db: Database): void {
+  if (readPragma(db, "application_id") === applicationId) return;
   db.run(`PRAGMA application_id = ${applicationId}`);
 }
 
