@@ -1,17 +1,25 @@
 import { plugin } from "bun";
 import { existsSync } from "node:fs";
 import { dirname, join } from "node:path";
+import * as mcpClient from "@modelcontextprotocol/sdk/client/index.js";
+import * as mcpStdio from "@modelcontextprotocol/sdk/client/stdio.js";
+import * as mcpHttp from "@modelcontextprotocol/sdk/client/streamableHttp.js";
+import * as mcpTypes from "@modelcontextprotocol/sdk/types.js";
+import * as openai from "openai";
+import * as valibot from "valibot";
 
-/** Packages in this program that an agent file may import without installing them. */
-const bundled: Record<string, Record<string, () => Promise<object>>> = {
-  openai: { openai: () => import("openai") },
-  valibot: { valibot: () => import("valibot") },
+/**
+ * Packages in this program that an agent file may import without installing them. They are imported before they
+ * are offered: run from source, an import made later would find the offer itself.
+ */
+const bundled: Record<string, Record<string, object>> = {
+  openai: { openai },
+  valibot: { valibot },
   "@modelcontextprotocol/sdk": {
-    "@modelcontextprotocol/sdk/client/index.js": () => import("@modelcontextprotocol/sdk/client/index.js"),
-    "@modelcontextprotocol/sdk/client/stdio.js": () => import("@modelcontextprotocol/sdk/client/stdio.js"),
-    "@modelcontextprotocol/sdk/client/streamableHttp.js": () =>
-      import("@modelcontextprotocol/sdk/client/streamableHttp.js"),
-    "@modelcontextprotocol/sdk/types.js": () => import("@modelcontextprotocol/sdk/types.js"),
+    "@modelcontextprotocol/sdk/client/index.js": mcpClient,
+    "@modelcontextprotocol/sdk/client/stdio.js": mcpStdio,
+    "@modelcontextprotocol/sdk/client/streamableHttp.js": mcpHttp,
+    "@modelcontextprotocol/sdk/types.js": mcpTypes,
   },
 };
 
@@ -25,8 +33,9 @@ export function offerBundledModules(agentFile: string): void {
       build.module("agl", () => ({ loader: "object", exports: {} }));
       for (const [name, modules] of Object.entries(bundled)) {
         if (isInstalledFor(agentFile, name)) continue;
-        for (const [specifier, load] of Object.entries(modules)) {
-          build.module(specifier, async () => ({ loader: "object", exports: { ...(await load()) } }));
+        for (const [specifier, exports] of Object.entries(modules)) {
+          // An async factory, so that nothing gets a second copy through `require`.
+          build.module(specifier, async () => ({ loader: "object", exports: { ...exports } }));
         }
       }
     },

@@ -3,7 +3,6 @@ import { resolve } from "node:path";
 import * as v from "valibot";
 import { AglError, messageOf, UsageError } from "../errors.ts";
 import type { Agent } from "./agent.ts";
-import { bundledSpecifiers, offerBundledModules } from "./bundled-modules.ts";
 import mathAgent from "./math-agent.ts";
 
 const shape = "export default { name, async run(task, context) { … return reward } } satisfies Agent";
@@ -30,18 +29,24 @@ export async function loadAgent(file: string | null): Promise<Agent> {
   if (file === null) return mathAgent;
   const path = resolve(file);
   if (!existsSync(path)) throw new UsageError(`agent file ${file} does not exist`);
+  // Loaded only for agents that may need it: the packages cost tens of milliseconds and megabytes.
+  const { bundledSpecifiers, offerBundledModules } = await import("./bundled-modules.ts");
   offerBundledModules(path);
-  return checkAgent(file, await importFile(file, path));
+  return checkAgent(file, await importFile(file, path, bundledSpecifiers));
 }
 
-async function importFile(file: string, path: string): Promise<{ default?: unknown }> {
+async function importFile(file: string, path: string, offered: string[]): Promise<{ default?: unknown }> {
   try {
     return await import(path);
   } catch (error) {
-    throw new AglError("agent", `agent file ${file} cannot be loaded: ${describeImportError(error)}`, {
-      exitCode: 2,
-      cause: error,
-    });
+    throw new AglError(
+      "agent",
+      `agent file ${file} cannot be loaded: ${describeImportError(error, offered)}`,
+      {
+        exitCode: 2,
+        cause: error,
+      },
+    );
   }
 }
 
@@ -64,18 +69,21 @@ function checkAgent(file: string, module: { default?: unknown }): Agent {
   return agent.name === undefined ? { ...agent, name: file, run: agent.run.bind(agent) } : agent;
 }
 
-function describeImportError(error: unknown): string {
+function describeImportError(error: unknown, offered: string[]): string {
   const errors = error instanceof AggregateError ? error.errors : [error];
-  return errors.slice(0, 3).map(describeOne).join("; ");
+  return errors
+    .slice(0, 3)
+    .map((one) => describeOne(one, offered))
+    .join("; ");
 }
 
-function describeOne(error: unknown): string {
+function describeOne(error: unknown, offered: string[]): string {
   const message = messageOf(error);
   const position = (error as { position?: { file: string; line: number; column: number } | null }).position;
   const place = position ? `${position.file}:${position.line}:${position.column}: ` : "";
-  const missing = /^Cannot find (?:package|module) '([^'.][^']*)'/.exec(message);
-  const hint = missing
-    ? ` (install it beside the agent; offered without: ${bundledSpecifiers.join(", ")})`
+  const isMissingPackage = /^Cannot find (?:package|module) '[^'./]/.test(message);
+  const hint = isMissingPackage
+    ? ` (install it beside the agent; offered without: ${offered.join(", ")})`
     : "";
   return place + message + hint;
 }
