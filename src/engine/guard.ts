@@ -3,6 +3,8 @@ import { adoptOrphans, descendantsOf, signalProcess } from "./process-tree.ts";
 
 const pollMs = 20;
 const killLimitMs = 2_000;
+/** Without a parent there is nobody left to hand results to. */
+const orphanGraceMs = 2_000;
 /** As a shell says it. */
 const notFoundExitCode = 127;
 
@@ -18,9 +20,12 @@ export async function runGuard(graceMs: number, command: string[]): Promise<numb
   const child = start(command);
   if (child === undefined) return notFoundExitCode;
   let ending: Promise<void> | undefined;
-  const end = () => (ending ??= endTree(child.pid, graceMs));
-  process.on("SIGTERM", end);
-  void forward(child.stdin).then(end);
+  const end = (limitMs: number) => (ending ??= endTree(child.pid, limitMs));
+  process.on("SIGTERM", () => void end(graceMs));
+  void forward(child.stdin).then(() => {
+    void child.stdin.end();
+    void end(Math.min(graceMs, orphanGraceMs));
+  });
   await child.exited;
   await endTree(child.pid, 0);
   await ending;
@@ -56,8 +61,9 @@ async function forward(stdin: { write(chunk: Uint8Array): unknown; flush(): unkn
 
 async function endTree(group: number, graceMs: number): Promise<void> {
   const alive = () => descendantsOf(process.pid);
+  // Once and to the group only: a second SIGTERM means "at once" to many programs, and what the command
+  // started in sessions of its own it may still need while it ends.
   signalProcess(-group, "SIGTERM");
-  for (const pid of alive()) signalProcess(pid, "SIGTERM");
   await until(() => alive().length === 0, graceMs);
   const killed = await until(() => {
     signalProcess(-group, "SIGKILL");

@@ -127,3 +127,27 @@ describe("a child's environment", () => {
     );
   });
 });
+
+test("a stop is one SIGTERM, and tool servers in sessions of their own live until their owner has ended", async () => {
+  const lines: string[] = [];
+  const program = `
+    const server = Bun.spawn(["setsid", "sleep", "300"]);
+    let signals = 0;
+    process.on("SIGTERM", async () => {
+      signals += 1;
+      await Bun.sleep(100);
+      console.log("signals " + signals + ", server alive " + (server.exitCode === null && server.signalCode === null));
+      process.exit(0);
+    });
+    console.log("pid " + server.pid);
+    setInterval(() => {}, 1000);`;
+  const child = spawnGuarded([process.execPath, "-e", program], {
+    env,
+    graceMs: 2_000,
+    onLine: (line) => lines.push(line),
+  });
+  await until("the server is started", () => lines.length === 1);
+  await child.stop();
+  expect(lines[1]).toBe("signals 1, server alive true");
+  expect(isAlive(Number(lines[0]?.slice(4)))).toBe(false);
+});

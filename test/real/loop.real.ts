@@ -190,7 +190,7 @@ describe("a run that is interrupted", () => {
   test("leaves no process within 5 s when it is killed while the environment is made", async () => {
     const cwd = join(killed, "setup");
     mkdirSync(cwd, { recursive: true });
-    const victim = startAgl(["setup", "--cache", join(cwd, "cache")], cwd);
+    const victim = startAgl(["setup", "--cache", join(cwd, "cache")], cwd, { AGL_PYTHON: undefined });
     await until("uv is at work", () => victim.processes().length > 2, minute);
     victim.signal("SIGKILL");
     await until("no process of the run lives", () => victim.processes().length === 0, 5_000);
