@@ -1,4 +1,8 @@
 import { describe, expect, test } from "bun:test";
+import type { DequeueRequest } from "../../src/protocol/store-api.ts";
+import type { AttemptedRollout } from "../../src/protocol/types.ts";
+import { HeldDequeues } from "../../src/store/held-dequeues.ts";
+import { Holds } from "../../src/store/hold.ts";
 import { memoryStore } from "../helpers/memory-store.ts";
 import { createTestClock } from "../helpers/test-clock.ts";
 
@@ -56,6 +60,7 @@ describe("waiting for rollouts", () => {
     const { store, ids, finish } = await storeWith(2);
     await finish(ids[0]!);
     const wait = store.waitForRollouts({ rollout_ids: ids });
+    await Bun.sleep(5);
     await store.startAttempt(ids[0]!);
     await finish(ids[1]!);
     expect(await settled(wait)).toBe(false);
@@ -146,6 +151,17 @@ describe("a held dequeue", () => {
     late.abort();
     expect(await overtaken).toEqual([]);
     expect(await store.dequeueRollouts({ worker_id: "here" })).toHaveLength(1);
+  });
+
+  test("that is over in this very moment is not served", async () => {
+    const held = new HeldDequeues();
+    const holds = new Holds();
+    const [gone, here] = [holds.open(null, undefined), holds.open(null, undefined)];
+    const answers = [held.wait({ worker_id: "gone" }, gone), held.wait({ worker_id: "here" }, here)];
+    gone.release();
+    const claim = ({ worker_id }: DequeueRequest) => [{ rollout_id: worker_id } as AttemptedRollout];
+    held.release(held.claimInTurn(claim));
+    expect(await Promise.all(answers)).toEqual([[], [{ rollout_id: "here" } as AttemptedRollout]]);
   });
 
   test("ends empty when its time is over and when the store closes", async () => {
