@@ -24,19 +24,24 @@ export function describePortOwner(port: number): string {
 
 /** A TCP port of loopback that is free right now. */
 export function freePort(): number {
-  const server = Bun.serve({ hostname: "127.0.0.1", port: 0, fetch: () => new Response() });
+  const server = listenOn(0);
   const { port } = server;
-  server.stop(true);
+  void server.stop(true);
   return port as number;
 }
 
 export function isPortFree(port: number): boolean {
   try {
-    Bun.serve({ hostname: "127.0.0.1", port, fetch: () => new Response() }).stop(true);
+    void listenOn(port).stop(true);
     return true;
   } catch {
     return false;
   }
+}
+
+function listenOn(port: number) {
+  // Without reusePort: false a taken port would be shared instead of refused.
+  return Bun.serve({ hostname: "127.0.0.1", port, reusePort: false, fetch: () => new Response() });
 }
 
 const listening = "0A";
