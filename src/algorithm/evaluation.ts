@@ -1,15 +1,34 @@
-import { rewardOf } from "../adapter/rewards.ts";
-import type { Span } from "../protocol/types.ts";
+import { finalReward } from "../adapter/rewards.ts";
+import type { EngineCheckpoint } from "../engine/vllm.ts";
+import type { JsonObject } from "../protocol/types.ts";
+import type { Improvement } from "./improvement.ts";
 import { estimateMean } from "./interval.ts";
+import { rollOut } from "./published-rollouts.ts";
+import type { VersionReport } from "./report.ts";
 import type { FinishedRollout } from "./rollouts.ts";
 
-/** The last reward among the spans; undefined when there is none. */
-export function finalReward(spans: Span[]): number | undefined {
-  for (const span of spans.toReversed()) {
-    const reward = rewardOf(span);
-    if (reward !== undefined && reward !== null) return reward;
-  }
-  return undefined;
+/** Validation of a version: every task once at temperature 0 and once as training samples it, at temperature 1 and top_p 1. */
+export async function evaluate(
+  run: Improvement,
+  version: number,
+  checkpoint: EngineCheckpoint,
+): Promise<VersionReport> {
+  const sampling = run.settings.model.sampling_parameters;
+  const phase = async (name: "greedy" | "sampled", parameters: JsonObject) => {
+    const rollouts = await rollOut(run, {
+      tasks: run.tasks.validation,
+      mode: "val",
+      sampling: { ...sampling, ...parameters },
+      metadata: { purpose: `validation-${name}`, version },
+      label: `version_${version} validation ${name}`,
+    });
+    return summariseValidation(rollouts);
+  };
+  const greedy = await phase("greedy", { temperature: 0 });
+  const sampled = await phase("sampled", { temperature: 1, top_p: 1 });
+  const found: VersionReport = { version, path: checkpoint.path, validation: { greedy, sampled } };
+  run.onVersion(found);
+  return found;
 }
 
 /** A validation rollout that failed or has no reward counts as 0: a model that breaks its agent has not solved the task. */
@@ -26,6 +45,6 @@ export function summariseTraining(rollouts: FinishedRollout[]) {
   const rewards = rollouts
     .filter(({ failure }) => failure === undefined)
     .map(({ spans }) => finalReward(spans))
-    .filter((reward) => reward !== undefined);
+    .filter((reward) => reward !== null);
   return estimateMean(rewards);
 }

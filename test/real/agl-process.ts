@@ -19,7 +19,11 @@ export interface AglProcess {
 let number = 0;
 
 /** Starts the compiled binary in a folder; every process below it can be told by a mark in its environment. */
-export function startAgl(args: string[], cwd: string, extra: Record<string, string | undefined> = {}): AglProcess {
+export function startAgl(
+  args: string[],
+  cwd: string,
+  extra: Record<string, string | undefined> = {},
+): AglProcess {
   const mark = `${process.pid}-${Date.now()}-${++number}`;
   const { PYTHONDONTWRITEBYTECODE: _, ...environment } = process.env;
   const child = Bun.spawn([binary, ...args], {
