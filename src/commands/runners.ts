@@ -4,8 +4,8 @@ import { checkRunnersSettings, runRunners } from "../runner-host.ts";
 import type { RunnerEvent } from "../runner/events.ts";
 
 const maxLineLength = 1024 * 1024;
-/** After the parent's end nobody waits for what is left to write. */
-const orphanLimitMs = 3_000;
+/** Once stdin is closed, by the parent's end or by ours: a thread in a native call would keep the process for as long. */
+const exitLimitMs = 3_000;
 const exitCodes = { SIGINT: 130, SIGTERM: 143 } as const;
 
 /**
@@ -27,13 +27,18 @@ export async function runners(): Promise<number> {
     const settings = checkRunnersSettings(parseOptions(await readLine(input)));
     void untilClosed(input).then(() => {
       stop.abort();
-      setTimeout(() => process.exit(exitCode), orphanLimitMs).unref();
+      setTimeout(() => process.exit(exitCode), exitLimitMs).unref();
     });
     const log = createLogger("runner", { level: settings.logLevel });
+    // Agents' errors stay in their threads; one of ours must not take all attempts with it.
+    process.on("unhandledRejection", (error) =>
+      log.error("an error nobody awaited", { error: messageOf(error) }),
+    );
     const outcome = await runRunners({ ...settings, signal: stop.signal, log, onEvent: print });
     print({ event: "stopped", ...outcome });
     return exitCode;
   } catch (error) {
+    exitCode = error instanceof AglError ? error.exitCode : 1;
     const remedy = error instanceof AglError && error.remedy !== undefined ? { remedy: error.remedy } : {};
     print({ event: "failed", message: messageOf(error), ...remedy });
     throw error;

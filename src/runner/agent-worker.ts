@@ -169,14 +169,15 @@ export class AgentWorker {
 
   /** An error that can be laid to one run fails that run; another may have broken any, so the thread is given up. */
   #takeEscape(key: number | undefined, error: ErrorReport): void {
-    const only = this.#runs.size === 1 ? this.#runs.keys().next().value : undefined;
-    const owner = key ?? only;
-    if (owner !== undefined && this.#runs.has(owner)) return this.#settle(owner, { kind: "threw", error });
-    if (this.#runs.size === 0 && this.#endReason === undefined) {
-      this.#options.onStrayLog?.([`error outside of any attempt: ${error.message}`]);
-      return;
+    const owner = key ?? (this.#runs.size === 1 ? this.#runs.keys().next().value : undefined);
+    if (owner !== undefined && this.#runs.has(owner)) {
+      this.#settle(owner, { kind: "threw", error });
+      this.#post({ type: "abort", key: owner, reason: error.message });
+    } else if (owner !== undefined || this.#runs.size === 0) {
+      this.#options.onStrayLog?.([`an error after its attempt: ${error.type}: ${error.message}`]);
+    } else {
+      void this.terminate(`an error that no agent awaited: ${error.type}: ${error.message}`, "unknown");
     }
-    void this.terminate(`an error that no agent awaited: ${error.type}: ${error.message}`, "unknown");
   }
 
   #settle(key: number, outcome: RunOutcome): void {

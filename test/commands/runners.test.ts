@@ -50,6 +50,28 @@ test.each(["SIGTERM", "SIGINT"] as const)("%s cancels what is running", async (s
   expect(await runners.child.exited).toBe(signal === "SIGINT" ? 130 : 143);
 });
 
+test("an error after its attempt's end does no harm to the attempts that still run", async () => {
+  await using runners = await startRunnersProcess({ agentFile: wildAgent, concurrency: 2 });
+  const neighbour = runners.work({ do: "sleep", value: 300 });
+  expect((await runners.work({ do: "late-error" })).status).toBe("succeeded");
+  expect((await neighbour).status).toBe("succeeded");
+  expect(runners.stderr()).toContain("an error after its attempt: Error: too late to matter");
+});
+
+test("a thread in a native call does not hold up the end", async () => {
+  await using runners = await startRunnersProcess({ agentFile: wildAgent });
+  const cancelled = runners.work({ do: "block", value: 20 });
+  expect(
+    await eventually(
+      async () => (await runners.store.queryRollouts({ status_in: ["preparing"] })).total === 1,
+    ),
+  ).toBe(true);
+  runners.child.kill("SIGTERM");
+  expect((await cancelled).attempt.metadata).toMatchObject({ reason: "cancelled" });
+  const exited = await Promise.race([runners.child.exited, Bun.sleep(15_000)]);
+  expect(exited).toBe(143);
+});
+
 test("it ends when its parent's end of stdin closes, tool servers included", async () => {
   await using runners = await startRunnersProcess({ agentFile: toolAgent });
   await runners.work({ calls: [["pid", {}]] });

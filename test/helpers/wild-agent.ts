@@ -36,7 +36,7 @@ export default {
       case "spin":
         for (;;);
       case "block":
-        spawnSync("sleep", ["4"]);
+        spawnSync("sleep", [String(task.value ?? 4)]);
         return 1;
       case "exit":
         process.exit(7);
@@ -49,6 +49,11 @@ export default {
           throw new Error("thrown from a timer");
         }, 1);
         await Bun.sleep(60_000);
+        return 1;
+      case "late-error":
+        setTimeout(() => {
+          throw new Error("too late to matter");
+        }, 50);
         return 1;
       case "sleep":
         await Bun.sleep(Number(task.value));
