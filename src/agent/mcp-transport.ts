@@ -40,8 +40,9 @@ export class GuardedStdioTransport implements Transport {
   }
 
   async start(): Promise<void> {
-    const child = Bun.spawn(selfCommand(["__guard", String(graceMs), ...this.#command]), {
-      env: this.#environment,
+    const { environment, command } = forServerOnly(this.#environment, this.#command);
+    const child = Bun.spawn(selfCommand(["__guard", String(graceMs), ...command]), {
+      env: environment,
       stdin: "pipe",
       stdout: "pipe",
       stderr: "pipe",
@@ -89,6 +90,21 @@ export class GuardedStdioTransport implements Transport {
     if (noise.trim() !== "") remember(this.noise, noise, "first");
     if (message !== undefined) this.onmessage?.(message);
   }
+}
+
+/** Variables such as BUN_BE_BUN are meant for the server; in the guard, which is this program, they would take effect, too. */
+function forServerOnly(
+  environment: Record<string, string>,
+  command: string[],
+): { environment: Record<string, string>; command: string[] } {
+  const variables = Object.entries(environment);
+  const own = variables
+    .filter(([name]) => name.startsWith("BUN_"))
+    .map(([name, value]) => `${name}=${value}`);
+  return {
+    environment: Object.fromEntries(variables.filter(([name]) => !name.startsWith("BUN_"))),
+    command: own.length === 0 ? command : ["env", ...own, ...command],
+  };
 }
 
 function parseMessage(text: string): JSONRPCMessage | undefined {

@@ -1,5 +1,6 @@
 import { DownloadGate } from "../agent/tool-command.ts";
 import { ToolServers, type ToolServersOptions } from "../agent/tool-servers.ts";
+import { ToolServerError } from "../agent/tool-server-error.ts";
 import { AglError, messageOf } from "../errors.ts";
 import type { Logger } from "../log.ts";
 import type { StoreApi } from "../protocol/store-api.ts";
@@ -58,8 +59,22 @@ export class RunnerSlot {
         this.#options.emit({ event: "tool-server-replaced", worker: this.#options.label, server, reason });
       },
     });
-    await this.#tools.start();
+    await this.#startTools();
     return { agent, tools: this.#tools.definitions.map((tool) => tool.function.name) };
+  }
+
+  async #startTools(): Promise<void> {
+    try {
+      await this.#tools.start();
+    } catch (error) {
+      if (!(error instanceof ToolServerError)) throw error;
+      for (const line of error.stderr) this.#options.log.error(line, { worker: this.#options.label });
+      throw new AglError("tool", error.message, {
+        remedy:
+          "check the command under `tools` in the agent; `uvx` needs the network for a tool it has not fetched yet",
+        cause: error,
+      });
+    }
   }
 
   /** Takes rollouts while there is room, until the stop. Throws when threads keep dying. */

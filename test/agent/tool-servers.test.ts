@@ -68,6 +68,16 @@ test("the server does not see variables it has no need of", async () => {
   expect(names).not.toContain("SECRET_TOKEN");
 });
 
+test("variables that an agent declares for its server reach it", async () => {
+  const env = { API_KEY: "k", BUN_OPTION_OF_ITS_OWN: "1" };
+  const servers = await started({
+    servers: { fake: { command: process.execPath, args: [fakeServer], env } },
+  });
+  const names = (await servers.call("environment", {})).text.split(" ");
+  expect(names).toContain("API_KEY");
+  expect(names).toContain("BUN_OPTION_OF_ITS_OWN");
+});
+
 test("a slow call gets an error answer at its limit while the server goes on", async () => {
   const servers = await started({ callLimitMs: 10_000 });
   const pid = await pidOf(servers);

@@ -1,4 +1,8 @@
 import { expect, test } from "bun:test";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { AglError } from "../../src/errors.ts";
 import { eventually, isAlive } from "../helpers/processes.ts";
 import { type RunnersFixture, startRunners, toolAgent } from "../helpers/runners-fixture.ts";
 
@@ -30,6 +34,25 @@ test("each tool call leaves a span with name, arguments and result, before the r
     attributes: { "agl.tool.result": "it went wrong", "agl.tool.error": true },
     status: { status_code: "ERROR" },
   });
+});
+
+test("a tool server that does not start ends the runners with what it said, before any rollout is taken", async () => {
+  const folder = mkdtempSync(join(tmpdir(), "agl-tools-"));
+  const agentFile = join(folder, "agent.ts");
+  const args = JSON.stringify([join(import.meta.dir, "../helpers/fake-mcp-server.ts"), "exits"]);
+  writeFileSync(
+    agentFile,
+    `export default { name: "x", tools: { fake: { command: process.execPath, args: ${args} } }, run: () => 1 };`,
+  );
+  await using runners = await startRunners({ agentFile });
+  const id = await runners.enqueue({});
+  const error = await runners.outcome.catch((thrown) => thrown);
+  rmSync(folder, { recursive: true });
+  expect(error).toBeInstanceOf(AglError);
+  expect(error.message).toBe(
+    'tool server "fake" ended before it came up (exit code 3); last line on stderr: fake: no licence found',
+  );
+  expect((await runners.store.getRollout(id))?.status).toBe("queuing");
 });
 
 test("a call over its limit is an error for the model, and the episode goes on", async () => {
