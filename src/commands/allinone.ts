@@ -19,7 +19,7 @@ import { AglError } from "../errors.ts";
 import { createLogger, type Logger } from "../log.ts";
 import { createRunFolder, type RunFolder } from "../run-folder.ts";
 import { startProxyWorker, startStoreWorker } from "../service-workers.ts";
-import { PhaseLines } from "./phase-lines.ts";
+import { PhaseLines, TrainingLines } from "./phase-lines.ts";
 import { choosePort } from "./ports.ts";
 import { preparePython } from "./python.ts";
 import { startRunnerProcess } from "./runner-process.ts";
@@ -140,6 +140,7 @@ async function run(config: Config, inputs: Inputs, folder: RunFolder, running: R
     best: 0,
   };
   const phaseLines = new PhaseLines(say);
+  const trainingLines = new TrainingLines(say);
   const improvement: Improvement = {
     settings,
     store: services.store,
@@ -154,6 +155,7 @@ async function run(config: Config, inputs: Inputs, folder: RunFolder, running: R
         logFile: join(folder.logs, "trainer.log"),
         timeoutMs: config["trainer.timeout_seconds"] * 1000,
         signal,
+        onProgress: (progress) => trainingLines.show(progress),
       }),
     tasks: inputs.tasks,
     base,

@@ -1,4 +1,5 @@
 import type { RolloutProgress } from "../algorithm/rollouts.ts";
+import type { TrainProgress } from "../engine/trainer.ts";
 
 const everyMs = 5_000;
 
@@ -23,5 +24,22 @@ export class PhaseLines {
     this.#lastLine = now;
     const seconds = ((now - this.#started) / 1000).toFixed(0);
     this.#say(`${phase}: ${done}/${total} rollouts done, ${failed} failed, ${seconds} s`);
+  }
+}
+
+/** A line every five seconds of a training: `training: step 20/46, loss 0.013`. */
+export class TrainingLines {
+  readonly #say: (line: string) => void;
+  #lastLine = Number.NEGATIVE_INFINITY;
+
+  constructor(say: (line: string) => void) {
+    this.#say = say;
+  }
+
+  show({ step, steps, loss }: TrainProgress, now: number = Date.now()): void {
+    if (step === undefined || steps === undefined) return;
+    if (step < steps && now - this.#lastLine < everyMs) return;
+    this.#lastLine = step < steps ? now : Number.NEGATIVE_INFINITY;
+    this.#say(`training: step ${step}/${steps}${loss === undefined ? "" : `, loss ${loss.toPrecision(3)}`}`);
   }
 }
