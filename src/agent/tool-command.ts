@@ -19,26 +19,25 @@ export function toolCommand(server: ToolServerCommand, uvx: string[] = ["uvx"]):
 
 /** Lets one of several starts that need the same download go first; the others then find it in the cache. */
 export class DownloadGate {
-  readonly #running = new Map<string, Promise<unknown>>();
+  readonly #leading = new Map<string, Promise<void>>();
+  readonly #done = new Set<string>();
 
-  /** `follow` is run instead of `lead` when somebody else's lead has just ended. */
+  /** `follow` is run instead of `lead` once somebody else's lead has ended. */
   async run<Result>(
     key: string,
     lead: () => Promise<Result>,
     follow: () => Promise<Result>,
   ): Promise<Result> {
-    const leader = this.#running.get(key);
-    if (leader !== undefined) {
-      await leader;
-      return follow();
-    }
+    await this.#leading.get(key);
+    if (this.#done.has(key)) return follow();
     const leading = lead();
-    const settled = leading.then(
-      () => undefined,
-      () => undefined,
+    this.#leading.set(
+      key,
+      leading.then(
+        () => void this.#done.add(key),
+        () => {},
+      ),
     );
-    this.#running.set(key, settled);
-    void settled.then(() => this.#running.delete(key));
     return leading;
   }
 }

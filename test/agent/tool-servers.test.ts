@@ -119,11 +119,11 @@ test("text on stdout before the protocol is skipped, also without a line break",
 test("a server that never answers is named with what it printed instead", async () => {
   const servers = open({
     servers: { fake: { command: "sh", args: ["-c", "echo Starting up; sleep 60"] } },
-    startLimitMs: 300,
+    startLimitMs: 1_500,
   });
   const start = servers.start();
   expect(start).rejects.toThrow(
-    'tool server "fake" did not come up within 0.3 s; its stdout is not the protocol but begins with "Starting up"',
+    'tool server "fake" did not come up within 1.5 s; its stdout is not the protocol but begins with "Starting up"',
   );
   await start.catch(() => {});
 });
