@@ -1,16 +1,24 @@
 import { Command, CommanderError, Option } from "commander";
 import { version } from "../package.json" with { type: "json" };
-import { type Config, resolveConfig } from "./config.ts";
+import { type Config, type ResolvedConfig, resolveConfig } from "./config.ts";
 import { AglError, messageOf } from "./errors.ts";
 import { flagOf, type SettingName, settings } from "./settings.ts";
 
-type CommandAction = (config: Config) => Promise<number>;
+interface CommandContext {
+  sources: ResolvedConfig["sources"];
+  /** `--json` was given. */
+  json: boolean;
+}
+
+type CommandAction = (config: Config, context: CommandContext) => Promise<number>;
 
 interface CommandEntry {
   name: string;
   summary: string;
   /** Prefixes of the settings it takes; all of them when absent. */
   settings?: string[];
+  /** Whether it can print JSON for programs. */
+  json?: boolean;
   load: () => Promise<CommandAction>;
 }
 
@@ -25,6 +33,12 @@ const commands: CommandEntry[] = [
     summary: "make the Python environment now instead of on first use",
     settings: ["profile", "python", "uv", "cache", "log_level"],
     load: async () => (await import("./commands/setup.ts")).setup,
+  },
+  {
+    name: "config",
+    summary: "every setting, its value and where it came from",
+    json: true,
+    load: async () => (await import("./commands/config.ts")).showConfig,
   },
 ];
 
@@ -57,11 +71,12 @@ async function parseAndRun(args: string[]): Promise<number> {
   for (const entry of commands) {
     const command = program.command(entry.name).description(entry.summary).exitOverride();
     for (const name of namesFor(entry)) command.addOption(optionFor(name));
+    if (entry.json === true) command.option("--json", "print JSON");
     command.showHelpAfterError(`(\`agl help ${entry.name}\` lists its flags)`);
     command.action(async (given: Record<string, string | boolean>) => {
       const flags = flagsByName(given);
-      const { config } = resolveConfig({ flags, environment: process.env });
-      exitCode = await (await entry.load())(config);
+      const { config, sources } = resolveConfig({ flags, environment: process.env });
+      exitCode = await (await entry.load())(config, { sources, json: given["json"] === true });
     });
   }
   if (args.length === 0) {
