@@ -1,7 +1,7 @@
+import { inexactReason } from "../chat/answer.ts";
 import { attributeKeys, spanNames } from "../protocol/semconv.ts";
 import type { Attributes, Span, SpanContext, SpanEvent } from "../protocol/types.ts";
 import type { CallRecord } from "./call-record.ts";
-import { inexactReason } from "./call-record.ts";
 import { litellmAttributes } from "./litellm-attributes.ts";
 import { rawAttributes } from "./raw-attributes.ts";
 

@@ -1,22 +1,24 @@
+import { inexactReason } from "../chat/answer.ts";
+import { AnswerCollector } from "../chat/answer-collector.ts";
+import type { AnswerMask } from "../chat/answer-edits.ts";
+import { maskAnswer } from "../chat/answer-edits.ts";
+import type { CallFailure } from "../chat/call-failure.ts";
+import { answerFailure, noAnswer, streamFailure } from "../chat/call-failure.ts";
+import type { ChatRequest } from "../chat/chat-request.ts";
+import { isObject, upstreamRequestText } from "../chat/chat-request.ts";
+import { readLimited } from "../chat/limited-body.ts";
+import { relayStream } from "../chat/relay-stream.ts";
+import { relayedHeaders } from "../chat/relayed-headers.ts";
 import type { DirectFetch } from "../client/loopback-fetch.ts";
 import type { Logger } from "../log.ts";
 import type { JsonObject } from "../protocol/types.ts";
-import { AnswerCollector } from "./answer-collector.ts";
-import type { AnswerMask } from "./answer-edits.ts";
-import { maskAnswer } from "./answer-edits.ts";
-import { answerFailure, noAnswer, streamFailure } from "./call-failure.ts";
-import type { CallFailure, CallIdentity, CallRecord } from "./call-record.ts";
-import { inexactReason } from "./call-record.ts";
+import type { CallIdentity, CallRecord } from "./call-record.ts";
 import { callSpans } from "./call-spans.ts";
-import type { ChatRequest } from "./chat-request.ts";
-import { isObject, upstreamRequestText } from "./chat-request.ts";
 import type { ProxyCounts } from "./counts.ts";
 import { countIn } from "./counts.ts";
 import { errorAnswer } from "./error-answer.ts";
-import { readLimited } from "./limited-body.ts";
 import type { OpenCall } from "./recorder.ts";
-import { relayStream } from "./relay-stream.ts";
-import { forwardedRequestHeaders, relayedHeaders, UpstreamCall } from "./upstream-call.ts";
+import { forwardedRequestHeaders, UpstreamCall } from "./upstream-call.ts";
 import type { Upstream } from "./upstreams.ts";
 
 export interface CallSurroundings {
@@ -60,7 +62,7 @@ class ChatCall {
     const { surroundings, request, upstream, recording } = options;
     this.#options = options;
     this.#startTime = surroundings.now() / 1000;
-    this.#requestText = upstreamRequestText(request, upstream, recording !== null);
+    this.#requestText = upstreamRequestText(request, upstream.model, recording !== null);
     this.#exchange = new UpstreamCall(options.client, surroundings.firstByteTimeoutMs);
   }
 

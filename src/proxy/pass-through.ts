@@ -1,8 +1,9 @@
+import { relayedHeaders } from "../chat/relayed-headers.ts";
 import { withMembers } from "../protocol/json-text.ts";
 import type { CallSurroundings } from "./chat-call.ts";
 import { countIn } from "./counts.ts";
 import { errorAnswer } from "./error-answer.ts";
-import { forwardedRequestHeaders, relayedHeaders, UpstreamCall } from "./upstream-call.ts";
+import { forwardedRequestHeaders, UpstreamCall } from "./upstream-call.ts";
 import type { Upstream } from "./upstreams.ts";
 
 /** Routes that ask a model and change nothing; a model server's administration is not among them. */

@@ -1,9 +1,9 @@
+import { promptTokenIds, responseTokenIds } from "../chat/answer.ts";
 import { membersOf } from "../protocol/json-text.ts";
 import { jsonToPythonLiteral, toPythonLiteral } from "../protocol/python-literal.ts";
 import { attributeKeys } from "../protocol/semconv.ts";
 import type { Attributes, AttributeValue } from "../protocol/types.ts";
 import type { CallRecord } from "./call-record.ts";
-import { promptTokenIds, responseTokenIds } from "./call-record.ts";
 
 /** `llm.<provider>.*`: each member of the request, then of the answer, as the original's recorder writes them. */
 export function rawAttributes(record: CallRecord): Attributes {

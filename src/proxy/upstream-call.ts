@@ -1,6 +1,6 @@
+import type { CallFailure } from "../chat/call-failure.ts";
 import type { DirectFetch, DirectFetchOptions } from "../client/loopback-fetch.ts";
 import { messageOf } from "../errors.ts";
-import type { CallFailure } from "./call-record.ts";
 import type { Upstream } from "./upstreams.ts";
 
 /**
@@ -76,23 +76,4 @@ export function forwardedRequestHeaders(headers: Headers): Headers {
     if (value !== null) forwarded.set(name, value);
   }
   return forwarded;
-}
-
-// Of one connection only, or no longer true once the body is decoded or edited.
-const connectionHeaders = [
-  "connection",
-  "keep-alive",
-  "proxy-authenticate",
-  "te",
-  "trailer",
-  "transfer-encoding",
-  "upgrade",
-  "content-encoding",
-  "content-length",
-];
-
-export function relayedHeaders(headers: Headers): Headers {
-  const relayed = new Headers(headers);
-  for (const name of connectionHeaders) relayed.delete(name);
-  return relayed;
 }

@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
 import fc from "fast-check";
-import { maskAnswer, maskChunk } from "../../src/proxy/answer-edits.ts";
+import { maskAnswer, maskChunk } from "../../src/chat/answer-edits.ts";
 import type { JsonObject } from "../../src/protocol/types.ts";
 
 const hidden = { modelName: "agent-model", hideTokenIds: true, hideUsage: true };

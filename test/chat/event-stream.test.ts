@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import type { StreamEvent } from "../../src/proxy/event-stream.ts";
-import { EventStreamParser, withData } from "../../src/proxy/event-stream.ts";
+import type { StreamEvent } from "../../src/chat/event-stream.ts";
+import { EventStreamParser, withData } from "../../src/chat/event-stream.ts";
 
 const encoder = new TextEncoder();
 const decoder = new TextDecoder();

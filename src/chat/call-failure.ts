@@ -1,6 +1,12 @@
 import type { JsonObject } from "../protocol/types.ts";
-import type { CallFailure } from "./call-record.ts";
 import { isObject } from "./chat-request.ts";
+
+export interface CallFailure {
+  /** The server's status, when it answered. */
+  status: number | null;
+  type: string;
+  message: string;
+}
 
 const maxReasonLength = 2_000;
 

@@ -1,6 +1,5 @@
 import { withMembers } from "../protocol/json-text.ts";
 import type { JsonObject } from "../protocol/types.ts";
-import type { Upstream } from "./upstreams.ts";
 
 /** What the agent sent, and what the answer must look like to it. */
 export interface ChatRequest {
@@ -35,9 +34,9 @@ export function readChatRequest(text: string): ReadChatRequest {
 }
 
 /** The same request for the model server; with `recorded`, it also asks for what the record needs. */
-export function upstreamRequestText(request: ChatRequest, upstream: Upstream, recorded: boolean): string {
+export function upstreamRequestText(request: ChatRequest, model: string, recorded: boolean): string {
   const { body, streamed } = request;
-  const members: { [key: string]: string } = { model: JSON.stringify(upstream.model) };
+  const members: { [key: string]: string } = { model: JSON.stringify(model) };
   if (recorded) {
     members.return_token_ids = "true";
     if (streamed) {
