@@ -3,10 +3,10 @@ import { applyEdits, elementsOf, membersOf, removalEdits } from "../protocol/jso
 import type { JsonObject } from "../protocol/types.ts";
 import { isObject } from "./chat-request.ts";
 
-/** What of an answer is there only because the proxy asked for it. */
+/** What of an answer is there only because its recorder asked for it. */
 export interface AnswerMask {
-  /** Shown in place of the server's model id. */
-  modelName: string;
+  /** Shown in place of the server's model id; without it, that is left as it is. */
+  modelName?: string;
   hideTokenIds: boolean;
   /** Streams only: a plain answer always has its usage. */
   hideUsage: boolean;
@@ -19,7 +19,7 @@ export function maskAnswer(json: string, body: JsonObject, mask: AnswerMask): st
   const members = membersOf(json);
   const edits = removalEdits(members, ({ key }) => isHidden(key, mask));
   for (const member of members) {
-    if (member.key === "model" && typeof body.model === "string") {
+    if (member.key === "model" && typeof body.model === "string" && mask.modelName !== undefined) {
       edits.push({ start: member.valueStart, end: member.end, replacement: JSON.stringify(mask.modelName) });
     }
     if (member.key === "choices" && mask.hideTokenIds) edits.push(...choiceEdits(json, member));
@@ -38,7 +38,7 @@ function choiceEdits(json: string, choices: JsonMember): TextEdit[] {
     .flatMap(({ start }) => removalEdits(membersOf(json, start), ({ key }) => tokenIdKeys.has(key)));
 }
 
-/** Null when the whole chunk would not be there without the proxy's additions. */
+/** Null when the whole chunk would not be there without the recorder's additions. */
 export function maskChunk(json: string, chunk: JsonObject, mask: AnswerMask): string | null {
   const choices = Array.isArray(chunk.choices) ? chunk.choices : null;
   if (mask.hideUsage && choices?.length === 0 && isObject(chunk.usage)) return null;
@@ -48,7 +48,7 @@ export function maskChunk(json: string, chunk: JsonObject, mask: AnswerMask): st
 
 /**
  * vLLM sends tokens that its tool parser keeps back as an empty delta when ids were asked for, and with their
- * log-probabilities when those were: only the former is an addition of the proxy.
+ * log-probabilities when those were: only the former is an addition of the recorder.
  */
 function holdsOnlyIds(choice: unknown): boolean {
   if (!isObject(choice) || !Array.isArray(choice.token_ids)) return false;

@@ -35,16 +35,24 @@ export function readChatRequest(text: string): ReadChatRequest {
 
 /** The same request for the model server; with `recorded`, it also asks for what the record needs. */
 export function upstreamRequestText(request: ChatRequest, model: string, recorded: boolean): string {
-  const { body, streamed } = request;
-  const members: { [key: string]: string } = { model: JSON.stringify(model) };
-  if (recorded) {
-    members.return_token_ids = "true";
-    if (streamed) {
-      const options = isObject(body.stream_options) ? body.stream_options : {};
-      members.stream_options = JSON.stringify({ ...options, include_usage: true });
-    }
-  }
-  return withMembers(request.text, members);
+  return withMembers(request.text, {
+    model: JSON.stringify(model),
+    ...(recorded ? recordedMembers(request) : {}),
+  });
+}
+
+/** The same request, asking for what a record needs. */
+export function recordedRequestText(request: ChatRequest): string {
+  return withMembers(request.text, recordedMembers(request));
+}
+
+function recordedMembers({ body, streamed }: ChatRequest): { [key: string]: string } {
+  if (!streamed) return { return_token_ids: "true" };
+  const options = isObject(body.stream_options) ? body.stream_options : {};
+  return {
+    return_token_ids: "true",
+    stream_options: JSON.stringify({ ...options, include_usage: true }),
+  };
 }
 
 export function isObject(value: unknown): value is JsonObject {

@@ -10,12 +10,14 @@ import { concatenate } from "./limited-body.ts";
 export interface StreamRelay {
   mask: AnswerMask;
   collector: AnswerCollector;
-  onBytes(): void;
+  onBytes?(): void;
+  /** The collector has the whole answer, and the reader does not know it yet. May come twice. */
+  onWhole?(): void;
   /** Once, when the stream is over; with the error when it broke or the agent left. */
   onEnd(error?: unknown): void;
 }
 
-/** Each event goes on as soon as it is whole, without what the proxy added; the collector sees it as it was. */
+/** Each event goes on as soon as it is whole, without what the recorder added; the collector sees it as it was. */
 export function relayStream(
   body: ReadableStream<Uint8Array>,
   relay: StreamRelay,
@@ -23,12 +25,13 @@ export function relayStream(
   const parser = new EventStreamParser();
   const transform = new TransformStream<Uint8Array, Uint8Array>({
     transform(bytes, controller) {
-      relay.onBytes();
+      relay.onBytes?.();
       enqueueAll(controller, parser.push(bytes), relay);
     },
     flush(controller) {
       const last = parser.end();
       if (last !== null) enqueueAll(controller, [last], relay);
+      relay.onWhole?.();
     },
   });
   // A transform alone would not hear of a connection that breaks; the pipe does, on either side.
@@ -49,10 +52,11 @@ function enqueueAll(
   if (length > 0) controller.enqueue(concatenate(parts, length));
 }
 
-function relayedBytes(event: StreamEvent, { mask, collector }: StreamRelay): Uint8Array | null {
+function relayedBytes(event: StreamEvent, { mask, collector, onWhole }: StreamRelay): Uint8Array | null {
   if (event.data === null) return event.raw;
   if (event.data.trim() === "[DONE]") {
     collector.done = true;
+    onWhole?.();
     return event.raw;
   }
   const chunk = parseChunk(event.data);

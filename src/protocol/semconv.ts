@@ -11,6 +11,8 @@ export const spanNames = {
   proxyRequestFailed: "Failed Proxy Server Request",
   litellmRequest: "litellm_request",
   rawRequest: "raw_gen_ai_request",
+  /** One chat completion, seen from the agent's side. */
+  chatCompletion: "openai.chat.completion",
   /** Ours: one call of an agent's tool. */
   toolCall: "agl.tool_call",
 } as const;

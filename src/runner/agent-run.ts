@@ -1,8 +1,9 @@
 import OpenAI from "openai";
 import type { Agent, AgentContext, ToolAnswer } from "../agent/agent.ts";
-import { directFetch } from "../client/loopback-fetch.ts";
+import { type DirectFetch, directFetch } from "../client/loopback-fetch.ts";
 import type { JsonObject } from "../protocol/types.ts";
 import { finiteReward, rewardOf } from "./reward.ts";
+import { traceChatCalls } from "./traced-fetch.ts";
 import {
   type ErrorReport,
   type HostMessage,
@@ -92,15 +93,23 @@ export class AgentRun {
   #client(): OpenAI {
     const { baseURL, apiKey } = this.#job.llm;
     const stopped = this.#abort.signal;
+    const fetch = this.#job.tracer === "openai" ? this.#tracedFetch() : directFetch;
     return new OpenAI({
       baseURL,
       apiKey,
       maxRetries: clientRetries,
       fetch: (url, init) =>
-        directFetch(String(url), {
+        fetch(String(url), {
           ...(init as RequestInit),
           signal: init?.signal ? AbortSignal.any([init.signal, stopped]) : stopped,
         }),
+    });
+  }
+
+  #tracedFetch(): DirectFetch {
+    return traceChatCalls({
+      fetch: directFetch,
+      onCall: (span) => this.#post({ type: "model-call", key: this.key, span }),
     });
   }
 }

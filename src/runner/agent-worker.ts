@@ -2,6 +2,7 @@ import type { ToolAnswer, ToolServerCommand } from "../agent/agent.ts";
 import { within } from "../agent/within.ts";
 import { AglError } from "../errors.ts";
 import type { JsonObject } from "../protocol/types.ts";
+import type { SpanCore } from "./attempt-spans.ts";
 import {
   type ErrorReport,
   type HostMessage,
@@ -26,6 +27,7 @@ export type EndCause = "own" | "neighbour" | "unknown";
 export interface RunHandlers {
   callTool(name: string, args: JsonObject, limitMs: number | undefined): Promise<ToolAnswer>;
   takeReward(value: number): void;
+  takeModelCall(span: SpanCore): void;
   takeLog(lines: string[]): void;
 }
 
@@ -134,6 +136,8 @@ export class AgentWorker {
         return void this.#callTool(message);
       case "reward":
         return this.#runs.get(message.key)?.handlers.takeReward(message.value);
+      case "model-call":
+        return this.#runs.get(message.key)?.handlers.takeModelCall(message.span);
       case "log":
         return this.#takeLog(message.key, message.lines);
       case "finished":

@@ -6,7 +6,9 @@ import {
   exceptionSpan,
   randomTraceId,
   rewardSpan,
+  type SpanCore,
   type SpanFrame,
+  spanOf,
   type ToolCallRecord,
   toolCallSpan,
 } from "./attempt-spans.ts";
@@ -17,6 +19,8 @@ import { type Failure, failed, type Verdict } from "./verdict.ts";
 const flushLimitMs = 30_000;
 const flushLimitWhenCancelledMs = 1_000;
 const storedLogLines = 20;
+/** Spans of an attempt that a store in trouble has not taken yet; what comes beyond them is lost and counted. */
+const maxWaitingSpans = 256;
 
 /** What is written of one attempt: its spans in order, then its outcome. */
 export class AttemptRecord {
@@ -27,8 +31,10 @@ export class AttemptRecord {
   readonly #workerLabel: string;
   readonly #log: Logger;
   readonly #logLines: string[] = [];
-  /** One write after another keeps the spans in order. */
+  /** One after another, so that spans are numbered and written in the order they came. */
+  #numbering: Promise<unknown> = Promise.resolve();
   #writing: Promise<void> = Promise.resolve();
+  #waitingSpans = 0;
   #lostSpans = 0;
 
   constructor(rollout: AttemptedRollout, store: StoreApi, workerLabel: string, log: Logger) {
@@ -52,18 +58,17 @@ export class AttemptRecord {
 
   takeReward(value: number): void {
     const time = Date.now() / 1000;
-    this.#write(async () => rewardSpan(this.frame, await this.#nextSequenceId(), value, time));
+    void this.#write((sequenceId) => rewardSpan(this.frame, sequenceId, value, time));
+  }
+
+  takeModelCall(call: SpanCore): void {
+    void this.#write((sequenceId) => spanOf(this.frame, sequenceId, call));
   }
 
   /** Returns when the call has its place in the order, so that it sorts before whatever follows from it. */
   async takeToolCall(call: ToolCallRecord): Promise<void> {
     this.toolCalls++;
-    try {
-      const sequenceId = await this.#nextSequenceId();
-      this.#write(async () => toolCallSpan(this.frame, sequenceId, call));
-    } catch (error) {
-      this.#spanLost(error);
-    }
+    await this.#write((sequenceId) => toolCallSpan(this.frame, sequenceId, call));
   }
 
   /** Writes the last span and the status; returns what became of the attempt in the store. */
@@ -130,14 +135,22 @@ export class AttemptRecord {
     };
   }
 
-  #write(make: () => Promise<Span>): void {
+  /** Returns when the span has its number; it is written later. */
+  async #write(make: (sequenceId: number) => Span): Promise<void> {
+    if (this.#waitingSpans >= maxWaitingSpans) {
+      return this.#spanLost(new Error(`${maxWaitingSpans} spans wait for the store already`));
+    }
+    this.#waitingSpans++;
+    const number = this.#nextSequenceId();
     this.#writing = this.#writing.then(async () => {
       try {
-        await this.#store.addSpan(await make());
+        await this.#store.addSpan(make(await number));
       } catch (error) {
         this.#spanLost(error);
       }
+      this.#waitingSpans--;
     });
+    await number.catch(() => {});
   }
 
   #spanLost(error: unknown): void {
@@ -146,6 +159,9 @@ export class AttemptRecord {
   }
 
   #nextSequenceId(): Promise<number> {
-    return this.#store.nextSequenceId(this.frame.rolloutId, this.frame.attemptId);
+    const { rolloutId, attemptId } = this.frame;
+    const number = this.#numbering.then(() => this.#store.nextSequenceId(rolloutId, attemptId));
+    this.#numbering = number.catch(() => {});
+    return number;
   }
 }

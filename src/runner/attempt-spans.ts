@@ -24,7 +24,7 @@ export function randomTraceId(): string {
 }
 
 export function toolCallSpan(frame: SpanFrame, sequenceId: number, call: ToolCallRecord): Span {
-  return span(frame, sequenceId, {
+  return spanOf(frame, sequenceId, {
     name: spanNames.toolCall,
     attributes: {
       [attributeKeys.toolName]: call.name,
@@ -39,7 +39,7 @@ export function toolCallSpan(frame: SpanFrame, sequenceId: number, call: ToolCal
 }
 
 export function rewardSpan(frame: SpanFrame, sequenceId: number, value: number, time: number): Span {
-  return span(frame, sequenceId, {
+  return spanOf(frame, sequenceId, {
     name: spanNames.annotation,
     attributes: {
       [`${attributeKeys.rewardPrefix}.0.name`]: "primary",
@@ -52,7 +52,7 @@ export function rewardSpan(frame: SpanFrame, sequenceId: number, value: number, 
 
 /** Recording an exception is not itself a failure: the status is OK, as upstream writes it. */
 export function exceptionSpan(frame: SpanFrame, sequenceId: number, error: ErrorReport, time: number): Span {
-  return span(frame, sequenceId, {
+  return spanOf(frame, sequenceId, {
     name: spanNames.exception,
     attributes: {
       [attributeKeys.exceptionType]: error.type,
@@ -65,7 +65,8 @@ export function exceptionSpan(frame: SpanFrame, sequenceId: number, error: Error
   });
 }
 
-interface SpanCore {
+/** What a span says, without whose it is and its place. Times are Unix seconds. */
+export interface SpanCore {
   name: string;
   attributes: Attributes;
   startTime: number;
@@ -73,7 +74,7 @@ interface SpanCore {
   error?: string;
 }
 
-function span(frame: SpanFrame, sequenceId: number, core: SpanCore): Span {
+export function spanOf(frame: SpanFrame, sequenceId: number, core: SpanCore): Span {
   const spanId = randomHex(8);
   return {
     rollout_id: frame.rolloutId,

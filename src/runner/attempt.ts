@@ -10,6 +10,7 @@ import type { AgentWorker } from "./agent-worker.ts";
 import { AttemptRecord } from "./attempt-record.ts";
 import type { AttemptEnded } from "./events.ts";
 import { keepAlive } from "./keep-alive.ts";
+import type { TracerName } from "./tracer.ts";
 import { untilAborted } from "./until-aborted.ts";
 import { type Failure, failed, type Verdict, verdictOf } from "./verdict.ts";
 import type { RunJob } from "./worker-messages.ts";
@@ -22,6 +23,7 @@ export interface AttemptOptions {
   heartbeatSeconds: number;
   attemptTimeoutSeconds: number;
   graceSeconds: number;
+  tracer: TracerName;
   /** Aborted when the runners stop. */
   stop: AbortSignal;
   log: Logger;
@@ -83,6 +85,7 @@ class RunningAttempt {
     const run = this.#options.worker.run(job, {
       callTool: (name, args, limitMs) => this.#callTool(name, args, limitMs),
       takeReward: (value) => this.#unlessOver(() => this.#record.takeReward(value)),
+      takeModelCall: (span) => this.#unlessOver(() => this.#record.takeModelCall(span)),
       takeLog: (lines) => this.#unlessOver(() => this.#record.takeLog(lines)),
     });
     const ended = run.outcome.then(verdictOf);
@@ -163,6 +166,7 @@ class RunningAttempt {
       },
       resources,
       tools: this.#options.tools.definitions,
+      tracer: this.#options.tracer,
     };
   }
 

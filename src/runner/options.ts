@@ -1,6 +1,7 @@
 import * as v from "valibot";
 import { type Logger, logLevels } from "../log.ts";
 import type { RunnerEvent } from "./events.ts";
+import { tracers } from "./tracer.ts";
 
 const positive = v.pipe(v.number(), v.finite(), v.gtValue(0));
 const count = (most: number) => v.pipe(v.number(), v.integer(), v.minValue(1), v.maxValue(most));
@@ -15,6 +16,7 @@ export const runnersSettingsSchema = v.object({
   /** The built-in math agent when absent. */
   agentFile: v.optional(v.nullable(v.string()), null),
   agentSettings: v.optional(v.record(v.string(), v.unknown()), {}),
+  tracer: v.optional(v.picklist(tracers), "otel"),
   /** Workers are named with it and a number; runners on several hosts need different ones. */
   workerPrefix: v.optional(v.string(), "Worker-"),
   heartbeatSeconds: v.optional(positive, 10),

@@ -141,7 +141,7 @@ export class RunnerSlot {
 
   #start(rollout: AttemptedRollout, worker: AgentWorker): void {
     const { store, label, settings, stop, log } = this.#options;
-    const { heartbeatSeconds, attemptTimeoutSeconds, graceSeconds } = settings;
+    const { heartbeatSeconds, attemptTimeoutSeconds, graceSeconds, tracer } = settings;
     const running = runAttempt(rollout, {
       store,
       worker,
@@ -152,6 +152,7 @@ export class RunnerSlot {
       heartbeatSeconds,
       attemptTimeoutSeconds,
       graceSeconds,
+      tracer,
     }).then((ended) => {
       this.#running.delete(running);
       this.#options.onAttemptEnded(ended);

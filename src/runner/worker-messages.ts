@@ -1,6 +1,8 @@
 import type { AgentLlm, ToolAnswer, ToolDefinition, ToolServerCommand } from "../agent/agent.ts";
 import type { Mode } from "../protocol/enums.ts";
 import type { JsonObject, NamedResources } from "../protocol/types.ts";
+import type { SpanCore } from "./attempt-spans.ts";
+import type { TracerName } from "./tracer.ts";
 
 /** What the host and the thread that runs agents say to each other. `key` names a run within its thread. */
 export type HostMessage =
@@ -15,6 +17,7 @@ export type WorkerMessage =
   | { type: "load-failed"; message: string; remedy: string | undefined; exitCode: number }
   | { type: "tool-call"; key: number; call: number; name: string; arguments: JsonObject; limitMs?: number }
   | { type: "reward"; key: number; value: number }
+  | { type: "model-call"; key: number; span: SpanCore }
   /** Without a key when the line belongs to no run. */
   | { type: "log"; key?: number; lines: string[] }
   | { type: "finished"; key: number; reward: number | null }
@@ -32,6 +35,7 @@ export interface RunJob {
   llm: AgentLlm;
   resources: NamedResources;
   tools: ToolDefinition[];
+  tracer: TracerName;
 }
 
 export interface ErrorReport {
