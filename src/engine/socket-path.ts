@@ -20,6 +20,8 @@ export function privateSocket(folder: string, temporary: string = tmpdir()): Pri
   if (fits(preferred)) {
     mkdirSync(folder, { recursive: true, mode: 0o700 });
     chmodSync(folder, 0o700);
+    // A killed run may have left one.
+    rmSync(preferred, { force: true });
     return { path: preferred, remove: () => rmSync(preferred, { force: true }) };
   }
   if (!fits(join(temporary, "agl-XXXXXX", "engine.sock"))) {

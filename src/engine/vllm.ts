@@ -129,7 +129,6 @@ export class VllmEngine {
       return ["--host", "127.0.0.1", "--port", String(port)];
     }
     this.#socket = privateSocket(folder);
-    this.#socket.remove();
     this.#address = { origin: "http://engine", unixSocket: this.#socket.path };
     this.#client = new EngineClient(this.#address);
     return ["--uds", this.#socket.path];

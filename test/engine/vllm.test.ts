@@ -61,6 +61,16 @@ describe("a start", () => {
     expect(existsSync(unixSocket as string)).toBe(false);
   });
 
+  // The folder that takes the place of a path too long for a socket must still be there when the server binds.
+  test("in a folder whose path is too long for a socket ends ready all the same", async () => {
+    const engine = await engineWith({}, { folder: join(folder, "x".repeat(150), "engine") });
+    await engine.start(base);
+    expect(engine.state).toBe("ready");
+    const { unixSocket } = engine.address;
+    await engine.stop();
+    expect(existsSync(join(unixSocket as string, ".."))).toBe(false);
+  });
+
   test("pins where sampling defaults come from, and listens on TCP only when a port is given", async () => {
     const port = freePort();
     const engine = await engineWith({}, { port, extraArguments: ["--seed", "5"] });

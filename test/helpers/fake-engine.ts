@@ -23,11 +23,15 @@ export interface FakeEngineScript {
   refusesReload?: boolean;
 }
 
-/** A file that `VllmEngine` can start as its Python. */
+/** A file that can be started as the Python of an environment: it has every module, and as a trainer waits for ever. */
 export async function fakePython(folder: string, name: string, script: FakeEngineScript): Promise<string> {
   const file = `${folder}/${name}`;
   const program = import.meta.path;
-  await Bun.write(file, `#!/bin/sh\nexec ${process.execPath} ${program} '${JSON.stringify(script)}' "$@"\n`);
+  const serve = `exec ${process.execPath} ${program} '${JSON.stringify(script)}' "$@"`;
+  await Bun.write(
+    file,
+    `#!/bin/sh\ncase "$1" in -c) echo missing:; exit;; */sft.py) exec sleep 600;; esac\n${serve}\n`,
+  );
   chmodSync(file, 0o755);
   return file;
 }
