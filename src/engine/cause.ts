@@ -11,7 +11,9 @@ const followUps = [
 ];
 
 const errorLine = /(?:^|\s)((?:[A-Za-z_][\w.]*)?(?:Error|Exception|Interrupt|NotFound|OutOfMemory)\b: .+)$/;
-const plainLines = [/(?:^|\s)((?:error|fatal): .+)$/i, /(No module named .+)$/, /(Killed)$/];
+const plainLines = [/(?:^|\s)((?:error|fatal): .+)$/i, /(No module named [\w.']+)/, /(Killed)$/];
+/** An error whose own line only announces the next one, as pydantic's does. */
+const announcement = /(?:\d+ validation errors? for \S+|:)$/;
 const prefix =
   /^(?:\([^)]*\)\s*)*(?:(?:ERROR|CRITICAL|WARNING|INFO)\s+[\d-]+\s+[\d:.]+\s+(?:\[[^\]]*\]\s*)?)?/;
 const maxLength = 400;
@@ -22,6 +24,8 @@ const maxLength = 400;
  */
 export class CauseFinder {
   #named: string | undefined;
+  /** The next line says what the named error is. */
+  #isAnnounced = false;
   #plain: string | undefined;
   #last: string | undefined;
 
@@ -30,7 +34,14 @@ export class CauseFinder {
     if (text.trim() === "") return;
     this.#last = text;
     if (followUps.some((pattern) => pattern.test(text))) return;
-    this.#named ??= errorLine.exec(text)?.[1];
+    if (this.#named !== undefined && this.#isAnnounced) {
+      this.#named = `${this.#named.replace(/:$/, "")}: ${text.trim()}`;
+      this.#isAnnounced = false;
+    }
+    if (this.#named === undefined) {
+      this.#named = errorLine.exec(text)?.[1];
+      this.#isAnnounced = this.#named !== undefined && announcement.test(this.#named);
+    }
     this.#plain ??= plainLines.map((pattern) => pattern.exec(text)?.[1]).find((found) => found !== undefined);
   }
 

@@ -35,3 +35,24 @@ test("without any error the last line is given, and nothing when nothing was pri
   expect(causeOf(["one", "two", ""])).toBe("two");
   expect(causeOf([])).toBeUndefined();
 });
+
+test("an error that only announces the next line is told with it", () => {
+  expect(
+    causeOf([
+      "pydantic_core._pydantic_core.ValidationError: 1 validation error for ModelConfig",
+      "  Value error, User-specified max_model_len (32768) is greater than the derived max_model_len",
+      "For further information visit",
+    ]),
+  ).toBe(
+    "pydantic_core._pydantic_core.ValidationError: 1 validation error for ModelConfig: " +
+      "Value error, User-specified max_model_len (32768) is greater than the derived max_model_len",
+  );
+  expect(causeOf(["ValueError: Couldn't load from one of:", "- a file"])).toBe(
+    "ValueError: Couldn't load from one of: - a file",
+  );
+});
+
+test("a module that is missing is named without what stands around it", () => {
+  const line = "python3: Error while finding module (ModuleNotFoundError: No module named 'vllm')";
+  expect(causeOf([line])).toBe("No module named 'vllm'");
+});
