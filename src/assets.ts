@@ -1,6 +1,7 @@
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { embeddedArchive } from "./embedded.ts";
+import { AglError, messageOf } from "./errors.ts";
 
 const marker = ".complete";
 
@@ -14,16 +15,30 @@ export async function assetFolder(cacheFolder: string): Promise<string> {
   const name = new Bun.CryptoHasher("sha256").update(packed).digest("hex").slice(0, 16);
   const folder = join(cacheFolder, "assets", name);
   if (existsSync(join(folder, marker))) return folder;
-  mkdirSync(join(cacheFolder, "assets"), { recursive: true });
-  const temporary = mkdtempSync(join(cacheFolder, "assets", `${name}-`));
-  await new Bun.Archive(Bun.zstdDecompressSync(packed)).extract(temporary);
-  writeFileSync(join(temporary, marker), "");
   try {
-    renameSync(temporary, folder);
+    await extract(packed, folder);
   } catch (error) {
-    // Another start was faster; its files are the same.
-    rmSync(temporary, { recursive: true, force: true });
-    if (!existsSync(join(folder, marker))) throw error;
+    throw new AglError(
+      "configuration",
+      `${cacheFolder}: the files agl carries cannot be written (${messageOf(error)})`,
+      {
+        remedy: "free some space there, or name another folder with --cache",
+      },
+    );
   }
   return folder;
+}
+
+async function extract(packed: Buffer, folder: string): Promise<void> {
+  mkdirSync(dirname(folder), { recursive: true });
+  const temporary = mkdtempSync(`${folder}-`);
+  try {
+    await new Bun.Archive(Bun.zstdDecompressSync(packed)).extract(temporary);
+    writeFileSync(join(temporary, marker), "");
+    renameSync(temporary, folder);
+  } catch (error) {
+    rmSync(temporary, { recursive: true, force: true });
+    // Another start may have been faster; its files are the same.
+    if (!existsSync(join(folder, marker))) throw error;
+  }
 }

@@ -43,7 +43,8 @@ const commands: CommandEntry[] = [
 ];
 
 /** Parts started by our own processes, never by a user. */
-const internalCommands: Record<string, () => Promise<() => Promise<number>>> = {
+const internalCommands: Record<string, () => Promise<(args: string[]) => Promise<number>>> = {
+  "__load-agent": async () => (await import("./commands/load-agent.ts")).loadAgentFile,
   __runners: async () => (await import("./commands/runners.ts")).runners,
 };
 
@@ -53,7 +54,7 @@ const usageExitCode = 2;
 export async function runCli(args: string[]): Promise<number> {
   try {
     const internal = internalCommands[args[0] ?? ""];
-    if (internal !== undefined) return await (await internal())();
+    if (internal !== undefined) return await (await internal())(args.slice(1));
     return await parseAndRun(args);
   } catch (error) {
     return reportFailure(error);

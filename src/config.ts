@@ -77,7 +77,7 @@ function takeFile(folder: string, take: Take, problems: string[]): void {
     return;
   }
   for (const [name, given] of flatten(tables)) {
-    if (name in settings) take(name as SettingName, given, "agl.toml", `agl.toml: ${name}`);
+    if (Object.hasOwn(settings, name)) take(name as SettingName, given, "agl.toml", `agl.toml: ${name}`);
     else problems.push(`agl.toml: no setting is named ${name}${suggestion(name, names)}`);
   }
 }

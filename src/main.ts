@@ -8,5 +8,8 @@ if (command === "--version" || command === "-V") {
   process.exit(await runGuard(Number(rest[0]), rest.slice(1)));
 } else {
   const { runCli } = await import("./cli.ts");
-  process.exitCode = await runCli(process.argv.slice(2));
+  // Whoever reads our output may leave; a run goes on without being watched.
+  for (const stream of [process.stdout, process.stderr]) stream.on("error", () => {});
+  // Nothing that was forgotten, a timer or a connection, may keep an ended command alive.
+  process.exit(await runCli(process.argv.slice(2)));
 }

@@ -80,12 +80,12 @@ function parseTask(text: string, schema: v.GenericSchema): { task: unknown } | s
   }
   const result = v.safeParse(schema, value);
   if (result.success) return { task: value };
-  return result.issues
-    .map((issue) => {
-      const field = v.getDotPath(issue) ?? "";
-      const given =
-        issue.input === undefined ? "missing" : `not ${JSON.stringify(issue.input)?.slice(0, 80)}`;
-      return `field ${field}: ${issue.message}, ${given}`;
-    })
-    .join("; ");
+  return result.issues.map(describeIssue).join("; ");
+}
+
+function describeIssue(issue: v.BaseIssue<unknown>): string {
+  const field = `field ${v.getDotPath(issue) ?? ""}`;
+  // A field that is not there is the object's issue, in valibot's own words.
+  if (issue.input === undefined) return `${field}: is missing`;
+  return `${field}: ${issue.message}, not ${JSON.stringify(issue.input)?.slice(0, 80)}`;
 }

@@ -1,9 +1,13 @@
 import { existsSync } from "node:fs";
-import { join } from "node:path";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
 import type { Config } from "../config.ts";
+import { CauseFinder } from "../engine/cause.ts";
+import { childEnvironment } from "../engine/child-environment.ts";
+import { describeExit } from "../engine/child.ts";
 import type { Profile } from "../engine/profile.ts";
 import { ensureEnvironment } from "../engine/python-environment.ts";
-import { findUv } from "../engine/uv.ts";
+import { findUv, runUv } from "../engine/uv.ts";
 import { UsageError } from "../errors.ts";
 import type { Logger } from "../log.ts";
 
@@ -16,25 +20,52 @@ export interface PythonContext {
   signal: AbortSignal;
 }
 
+const modules: Record<Profile, string[]> = {
+  cpu: ["vllm", "torch", "transformers", "datasets", "peft", "trl"],
+  cuda: ["vllm", "torch", "transformers", "datasets", "peft", "trl", "unsloth"],
+};
+const findModules =
+  "import importlib.util as u, sys; print('missing:', *[m for m in sys.argv[1:] if u.find_spec(m) is None])";
+const checkLimitMs = 60_000;
+const remedy = "name the python file of an environment that has them, or leave it out and agl makes one";
+
 /** The Python to serve and train with: the one that was named, or the pinned environment, made when missing. */
 export async function preparePython(config: Config, context: PythonContext): Promise<string> {
-  if (config.python !== undefined) {
-    if (!existsSync(config.python)) {
-      throw new UsageError(
-        `python: ${config.python} does not exist`,
-        "name the python file of an environment",
-      );
-    }
-    return config.python;
-  }
+  const { profile, signal } = context;
+  if (config.python !== undefined) return await namedPython(config.python, profile, signal);
   const { python } = await ensureEnvironment({
-    profile: context.profile,
+    profile,
     requirementsFolder: join(context.assets, "trainer", "requirements"),
     cacheFolder: context.cache,
     uv: findUv(config.uv === undefined ? {} : { path: config.uv }),
     log: context.log,
     onProgress: context.say,
-    signal: context.signal,
+    signal,
   });
   return python;
+}
+
+/** The absolute path of a Python that was named; refused unless it runs and has what serving and training import. */
+export async function namedPython(named: string, profile: Profile, signal: AbortSignal): Promise<string> {
+  const found = named.includes("/") ? resolve(named) : Bun.which(named);
+  if (found === null || !existsSync(found)) {
+    throw new UsageError(`python: ${named} does not exist`, "name the python file of an environment");
+  }
+  const { exit, stdout, stderr } = await runUv([found, "-c", findModules, ...modules[profile]], {
+    cwd: tmpdir(),
+    env: childEnvironment(),
+    signal,
+    timeoutMs: checkLimitMs,
+  });
+  const missing = stdout
+    .find((line) => line.startsWith("missing:"))
+    ?.slice("missing:".length)
+    .trim();
+  if (exit.code !== 0 || missing === undefined) {
+    const cause = new CauseFinder();
+    for (const line of stderr) cause.see(line);
+    throw new UsageError(`python: ${named} does not work: ${cause.cause() ?? describeExit(exit)}`, remedy);
+  }
+  if (missing !== "") throw new UsageError(`python: ${named} lacks ${missing.split(" ").join(", ")}`, remedy);
+  return found;
 }

@@ -3,58 +3,75 @@ import { CauseFinder } from "../engine/cause.ts";
 import { childEnvironment } from "../engine/child-environment.ts";
 import { describeExit, spawnGuarded } from "../engine/child.ts";
 import { AglError } from "../errors.ts";
-import type { Logger } from "../log.ts";
 import { selfCommand } from "../self.ts";
 
-const eventSchema = v.looseObject({ event: v.string() });
+const eventSchema = v.looseObject({
+  event: v.string(),
+  message: v.optional(v.string()),
+  remedy: v.optional(v.string()),
+});
 
 export interface RunnerProcess {
   /** Settles when every worker and its tool servers are ready; rejects when the process ends before. */
   ready: Promise<void>;
-  /** Rejects when the process ends without having been asked to. */
-  failed: Promise<never>;
+  /** Resolves with the reason when the process is gone, its children included, without having been asked to. */
+  died: Promise<AglError>;
   stop(): Promise<void>;
+}
+
+export interface RunnerProcessContext {
+  logFile: string;
+  readyTimeoutMs: number;
+  stopGraceMs: number;
 }
 
 /** The runners in a process of their own, which cancels its attempts when told to stop or when this process dies. */
 export function startRunnerProcess(
   options: Record<string, unknown>,
-  context: { logFile: string; log: Logger; readyTimeoutMs: number; stopGraceMs: number },
+  { logFile, readyTimeoutMs, stopGraceMs }: RunnerProcessContext,
 ): RunnerProcess {
   const cause = new CauseFinder();
+  const seeLog = `see their log: ${logFile}`;
   const ready = Promise.withResolvers<void>();
+  let asked = false;
+  let failure: AglError | undefined;
   const child = spawnGuarded(selfCommand(["__runners"]), {
     env: childEnvironment({ BUN_CONFIG_MAX_HTTP_REQUESTS: "65336" }),
-    logFile: context.logFile,
-    graceMs: context.stopGraceMs,
+    logFile,
+    graceMs: stopGraceMs,
     onLine: (line, stream) => {
       const event = stream === "stdout" ? parseEvent(line) : undefined;
       if (event === undefined) return cause.see(line);
       if (event.event === "ready") ready.resolve();
-      if (event.event === "failed") cause.see(`error: ${String(event["message"])}`);
+      if (event.event !== "failed" || event.message === undefined) return;
+      failure ??= new AglError("agent", event.message, { remedy: event.remedy ?? seeLog });
     },
   });
   child.write(JSON.stringify(options) + "\n");
-  const failed = child.exited.then(async (exit): Promise<never> => {
-    if (exit.stopped) return await new Promise<never>(() => {});
-    const reason = cause.cause();
-    throw new AglError("agent", `the runners ended (${describeExit(exit)})${reason ? `: ${reason}` : ""}`, {
-      remedy: `see their log: ${context.logFile}`,
-    });
-  });
-  failed.catch((error: unknown) => ready.reject(error));
   const timer = setTimeout(() => {
-    ready.reject(
-      new AglError("tool", `the runners were not ready after ${context.readyTimeoutMs / 1000} s`, {
-        remedy: `a tool server may not start; see ${context.logFile}`,
-      }),
-    );
-  }, context.readyTimeoutMs);
-  void ready.promise.catch(() => {}).finally(() => clearTimeout(timer));
+    failure = new AglError("tool", `the runners were not ready after ${readyTimeoutMs / 1000} s`, {
+      remedy: `a tool server may not start; ${seeLog}`,
+    });
+    void child.stop();
+  }, readyTimeoutMs);
+  const died = child.exited.then(async (exit): Promise<AglError> => {
+    clearTimeout(timer);
+    if (asked) return await new Promise<never>(() => {});
+    if (failure !== undefined) return failure;
+    const reason = cause.cause();
+    const text = `the runners ended (${describeExit(exit)})${reason === undefined ? "" : `: ${reason}`}`;
+    return new AglError("agent", text, { remedy: seeLog });
+  });
+  void died.then((error) => ready.reject(error));
+  ready.promise.then(
+    () => clearTimeout(timer),
+    () => {},
+  );
   return {
     ready: ready.promise,
-    failed,
+    died,
     async stop() {
+      asked = true;
       await child.stop();
     },
   };

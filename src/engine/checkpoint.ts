@@ -69,6 +69,11 @@ export async function proveCheckpoint(folders: {
   };
 }
 
+/** Throws when the folder's weights are not whole. */
+export function checkWeights(folder: string): void {
+  openWeights(folder);
+}
+
 /**
  * Makes a proven folder visible under its final name: contents on disk first, then the name, then the marker. A kill at
  * any point leaves either no final folder or one that `isStableCheckpoint` tells apart.
@@ -201,7 +206,7 @@ function fileSizes(folder: string): Record<string, number> {
 function list(folder: string): string[] {
   if (!existsSync(folder)) throw refusal(folder, "it does not exist");
   return readdirSync(folder)
-    .filter((name) => statSync(join(folder, name)).isFile())
+    .filter((name) => statSync(join(folder, name), { throwIfNoEntry: false })?.isFile())
     .sort();
 }
 

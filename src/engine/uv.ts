@@ -1,5 +1,5 @@
 import { accessSync, constants, readdirSync, statSync } from "node:fs";
-import { delimiter, join } from "node:path";
+import { delimiter, join, resolve } from "node:path";
 import { AglError } from "../errors.ts";
 import { childEnvironment } from "./child-environment.ts";
 import { type ChildExit, spawnGuarded } from "./child.ts";
@@ -12,7 +12,7 @@ export function findUv(
 ): string | undefined {
   const { path, env = childEnvironment() } = options;
   if (path !== undefined) {
-    if (isProgram(path)) return path;
+    if (isProgram(path)) return resolve(path);
     throw new AglError("environment", `uv: ${path} is no program`, { remedy });
   }
   return (env["PATH"] ?? "")

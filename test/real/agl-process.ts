@@ -18,15 +18,16 @@ export interface AglProcess {
 
 let number = 0;
 
-/** Starts the compiled binary in a folder; every process below it can be told by a mark in its environment. */
+/** Starts the compiled binary, or another program, in a folder; every process below it can be told by a mark in its environment. */
 export function startAgl(
   args: string[],
   cwd: string,
   extra: Record<string, string | undefined> = {},
+  program: string[] = [binary],
 ): AglProcess {
   const mark = `${process.pid}-${Date.now()}-${++number}`;
   const { PYTHONDONTWRITEBYTECODE: _, ...environment } = process.env;
-  const child = Bun.spawn([binary, ...args], {
+  const child = Bun.spawn([...program, ...args], {
     cwd,
     env: { ...environment, ...extra, XDG_AGL_TEST_MARK: mark },
     stdin: "ignore",

@@ -1,0 +1,34 @@
+import { availableParallelism } from "node:os";
+import type { ImprovementSettings } from "../algorithm/improvement.ts";
+import type { Config } from "../config.ts";
+import type { Inputs } from "./inputs.ts";
+
+/** What was configured, and for the rest what the model's own settings say. */
+export function improvementSettings(config: Config, inputs: Inputs): ImprovementSettings {
+  const { training, ...model } = inputs.model;
+  return {
+    iterations: config.iterations,
+    seed: config.seed,
+    profile: inputs.profile,
+    between: config["engine.between"],
+    rule: config["selection.rule"],
+    fraction: config["selection.fraction"],
+    shuffleRewards: config["selection.shuffle_rewards"],
+    attemptTimeoutSeconds: config["rollouts.attempt_timeout_seconds"],
+    phaseTimeoutSeconds: config["rollouts.phase_timeout_seconds"],
+    trainerThreads: config["trainer.threads"] ?? availableParallelism(),
+    maxModelLen: config["engine.max_model_len"] ?? inputs.model.max_model_len,
+    modelName: config.model_name ?? inputs.model.served_name,
+    model: {
+      ...model,
+      training: {
+        ...training,
+        learning_rate: config["trainer.learning_rate"] ?? training.learning_rate,
+        epochs: config["trainer.epochs"] ?? training.epochs,
+        batch_size: config["trainer.batch_size"] ?? training.batch_size,
+        lora_r: config["trainer.lora_r"] ?? training.lora_r,
+        lora_alpha: config["trainer.lora_alpha"] ?? training.lora_alpha,
+      },
+    },
+  };
+}
