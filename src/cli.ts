@@ -1,5 +1,6 @@
 import { Command, CommanderError, Option } from "commander";
 import { version } from "../package.json" with { type: "json" };
+import { addExportOptions, addShowOptions } from "./commands/inspection-options.ts";
 import { type Config, type ResolvedConfig, resolveConfig } from "./config.ts";
 import { AglError, messageOf } from "./errors.ts";
 import { flagOf, type SettingName, settings } from "./settings.ts";
@@ -8,6 +9,9 @@ interface CommandContext {
   sources: ResolvedConfig["sources"];
   /** `--json` was given. */
   json: boolean;
+  /** Arguments, and the flags that are no settings. */
+  args: string[];
+  own: Record<string, unknown>;
 }
 
 type CommandAction = (config: Config, context: CommandContext) => Promise<number>;
@@ -19,6 +23,8 @@ interface CommandEntry {
   settings?: string[];
   /** Whether it can print JSON for programs. */
   json?: boolean;
+  /** Adds arguments, and flags that are no settings. */
+  addOptions?: (command: Command) => void;
   load: () => Promise<CommandAction>;
 }
 
@@ -39,6 +45,21 @@ const commands: CommandEntry[] = [
     summary: "every setting, its value and where it came from",
     json: true,
     load: async () => (await import("./commands/config.ts")).showConfig,
+  },
+  {
+    name: "show",
+    summary: "one rollout or attempt: its calls, tools, rewards, rows, and why it failed",
+    settings: ["runs", "selection.rule"],
+    json: true,
+    addOptions: addShowOptions,
+    load: async () => (await import("./commands/show.ts")).show,
+  },
+  {
+    name: "export",
+    summary: "rollouts, attempts, spans, triplets or rows of a run as JSON lines",
+    settings: ["runs", "selection.rule"],
+    addOptions: addExportOptions,
+    load: async () => (await import("./commands/export.ts")).exportLines,
   },
 ];
 
@@ -74,10 +95,14 @@ async function parseAndRun(args: string[]): Promise<number> {
     for (const name of namesFor(entry)) command.addOption(optionFor(name));
     if (entry.json === true) command.option("--json", "print JSON");
     command.showHelpAfterError(`(\`agl help ${entry.name}\` lists its flags)`);
-    command.action(async (given: Record<string, string | boolean>) => {
-      const flags = flagsByName(given);
+    entry.addOptions?.(command);
+    command.action(async () => {
+      const given = command.opts();
+      const flags = flagsByName(given, namesFor(entry));
       const { config, sources } = resolveConfig({ flags, environment: process.env });
-      exitCode = await (await entry.load())(config, { sources, json: given["json"] === true });
+      const run = await entry.load();
+      const json = given["json"] === true;
+      exitCode = await run(config, { sources, json, args: command.args, own: given });
     });
   }
   if (args.length === 0) {
@@ -105,8 +130,8 @@ function optionFor(name: SettingName): Option {
 /** Commander names options in camel case; settings are named by their path. */
 function flagsByName(
   given: Record<string, string | boolean>,
+  names: SettingName[],
 ): Partial<Record<SettingName, string | boolean>> {
-  const names = Object.keys(settings) as SettingName[];
   return Object.fromEntries(
     names.map((name) => [name, given[camelCase(name)]]).filter(([, value]) => value !== undefined),
   ) as Partial<Record<SettingName, string | boolean>>;

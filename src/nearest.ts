@@ -9,6 +9,15 @@ export function nearest(name: string, candidates: readonly string[]): string | u
   return best;
 }
 
+/** Up to `count` candidates, the most similar first, however far away. */
+export function nearestFew(name: string, candidates: readonly string[], count: number): string[] {
+  const distances = candidates.map((candidate) => ({ candidate, distance: editDistance(name, candidate) }));
+  return distances
+    .sort((one, other) => one.distance - other.distance)
+    .slice(0, count)
+    .map(({ candidate }) => candidate);
+}
+
 function editDistance(a: string, b: string): number {
   let row = Array.from({ length: b.length + 1 }, (_, index) => index);
   for (let i = 1; i <= a.length; i++) {

@@ -41,6 +41,8 @@ export interface HttpStoreOptions {
   /** Pauses before a request is repeated; as many as there are repeats. */
   retryDelaysMs?: readonly number[];
   log?: Logger;
+  /** For answers that are written down again: `stringifyJson` gives back what the store sent, digit for digit. */
+  exact?: boolean;
 }
 
 /** Longest single wait; a longer one is asked for in pieces, so that a vanished store is noticed. */
@@ -63,7 +65,8 @@ export class HttpStore implements StoreApi {
     this.url = url;
     this.#timeoutMs = timeoutMs;
     const log = options.log ?? silentLogger;
-    this.#requester = new Requester({ url, fetch, timeoutMs, retryDelaysMs, log });
+    const { exact = false } = options;
+    this.#requester = new Requester({ url, fetch, timeoutMs, retryDelaysMs, log, exact });
   }
 
   /** Never throws: `ok` is false when the store cannot be reached. */

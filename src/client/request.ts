@@ -1,5 +1,6 @@
 import { AglError, StoreRequestError, messageOf } from "../errors.ts";
 import type { Logger } from "../log.ts";
+import { exactAnswer } from "../protocol/json.ts";
 import type { DirectFetch } from "./loopback-fetch.ts";
 
 export interface StoreRequest {
@@ -26,6 +27,8 @@ export interface RequesterOptions {
   timeoutMs: number;
   retryDelaysMs: readonly number[];
   log: Logger;
+  /** Answers written again by `stringifyJson` come out as the store sent them. */
+  exact?: boolean;
 }
 
 /** Delays before the second, third and fourth health probe (W-19). */
@@ -94,7 +97,7 @@ export class Requester {
       request.signal?.throwIfAborted();
       throw new FailedTry(messageOf(error), !neverArrived(error), undefined, error);
     }
-    if (response.ok) return parseAnswer(response, text);
+    if (response.ok) return parseAnswer(response, text, this.#options.exact ? exactAnswer : JSON.parse);
     const unknownId = response.status === 500 ? upstreamRefusal(text) : undefined;
     if (unknownId !== undefined) throw new StoreRequestError(404, unknownId);
     if (response.status >= 500 || response.status === 408) {
@@ -145,13 +148,13 @@ function neverArrived(error: unknown): boolean {
 }
 
 /** W-14: an answer of another type comes from something that is not a store. */
-function parseAnswer(response: Response, text: string): unknown {
+function parseAnswer(response: Response, text: string, parse: (text: string) => unknown): unknown {
   const type = response.headers.get("content-type") ?? "";
   if (!type.startsWith("application/json")) {
     throw new FailedTry(`the answer is ${type || "untyped"}, not JSON`, true, response.status);
   }
   try {
-    return JSON.parse(text);
+    return parse(text);
   } catch (error) {
     throw new FailedTry(`the answer is not JSON: ${messageOf(error)}`, true, response.status, error);
   }

@@ -113,6 +113,26 @@ export function exactOnWire<Item extends object>(
   return item;
 }
 
+/** An answer of a store: as `JSON.parse` reads it, and each object, page item or element is as by `exactOnWire`. */
+export function exactAnswer(text: string): unknown {
+  const value: unknown = JSON.parse(text);
+  const items = isJsonObject(value) && Array.isArray(value.items) ? value.items : value;
+  if (!Array.isArray(items)) return isJsonObject(value) ? exactOnWire([text], (parse) => parse(text)) : value;
+  const read = new Map<unknown, any>();
+  const readOnce = (parse: (text: string) => any) => {
+    if (!read.has(parse)) read.set(parse, parse(text));
+    return read.get(parse);
+  };
+  const exactItems = items.map((item, index) => {
+    if (!isJsonObject(item)) return item;
+    return exactOnWire([text], (parse) => {
+      const whole = readOnce(parse);
+      return (Array.isArray(whole) ? whole : whole.items)[index];
+    });
+  });
+  return items === value ? exactItems : { ...(value as object), items: exactItems };
+}
+
 function define(item: object, name: PropertyKey, value: () => unknown): void {
   Object.defineProperty(item, name, { value, enumerable: false });
 }

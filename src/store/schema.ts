@@ -56,6 +56,15 @@ export function requireKnownFile(db: Database, path: string): void {
   }
 }
 
+/** For readers, which cannot bring a file to the current schema. */
+export function requireReadableFile(db: Database, path: string): void {
+  requireKnownFile(db, path);
+  if (readPragma(db, "user_version") === schemaVersion) return;
+  throw new AglError("store", `${path} was never a complete store of this version of agl`, {
+    remedy: "open it once with `agl store`, which brings it up to date, or choose another store file",
+  });
+}
+
 /** Brings the file to the current schema, one transaction per version. */
 export function migrate(db: Database, newStoreId: string): void {
   for (let version = readPragma(db, "user_version"); version < schemaVersion; version += 1) {

@@ -29,11 +29,15 @@ export interface RunnersFixture extends AsyncDisposable {
 
 /** A real store behind a real server, and real runners on it. */
 export async function startRunners(
-  options: Partial<RunnersOptions> & { model?: string | null; resourceType?: "llm" | "proxy_llm" } = {},
+  options: Partial<RunnersOptions> & {
+    model?: string | null;
+    resourceType?: "llm" | "proxy_llm";
+    storeFile?: string;
+  } = {},
 ): Promise<RunnersFixture> {
-  const store = openStore({ path: ":memory:" });
+  const store = openStore({ path: options.storeFile ?? ":memory:" });
   const server = serveStore({ store, hostname: "127.0.0.1", port: 0 });
-  const { model = "http://127.0.0.1:9", resourceType = "proxy_llm", ...settings } = options;
+  const { model = "http://127.0.0.1:9", resourceType = "proxy_llm", storeFile: _, ...settings } = options;
   if (model !== null) {
     const llm = { model: "m", api_key: null, sampling_parameters: {} };
     await store.addResources({ main_llm: { resource_type: resourceType, endpoint: model, ...llm } });
