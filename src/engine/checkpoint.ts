@@ -69,11 +69,6 @@ export async function proveCheckpoint(folders: {
   };
 }
 
-/** Throws when the folder's weights are not whole. */
-export function checkWeights(folder: string): void {
-  openWeights(folder);
-}
-
 /**
  * Makes a proven folder visible under its final name: contents on disk first, then the name, then the marker. A kill at
  * any point leaves either no final folder or one that `isStableCheckpoint` tells apart.

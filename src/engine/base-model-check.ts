@@ -1,0 +1,164 @@
+import { existsSync, readdirSync, readFileSync, statSync } from "node:fs";
+import { join } from "node:path";
+import * as v from "valibot";
+import { messageOf } from "../errors.ts";
+import { gigabytes, longestCpuContext, memoryNeed, type ModelPurpose } from "./model-memory.ts";
+import { measureWeights, type ModelProblem, weightKindProblem, type WeightTotals } from "./model-weights.ts";
+import type { Profile } from "./profile.ts";
+
+export interface ModelUse {
+  profile?: Profile;
+  /** To be trained, too, unless it is `serve`. */
+  purpose?: ModelPurpose;
+  /** Of the GPU under `cuda`, else of the machine; not checked when it is not given. */
+  availableMemoryBytes?: number;
+  /** Context that is going to be served, in tokens. */
+  contextLength?: number;
+}
+
+const tokenizers = [
+  "tokenizer.json",
+  "tokenizer.model",
+  "vocab.json",
+  "vocab.txt",
+  "tekken.json",
+  "spiece.model",
+];
+const templates = ["chat_template.jinja", "chat_template.json", "tekken.json"];
+const templateHolder = v.object({ chat_template: v.union([v.string(), v.array(v.unknown())]) });
+const causal = /(ForCausalLM|LMHeadModel)$/;
+const defaultContextLength = 4_096;
+
+const count = v.optional(v.pipe(v.number(), v.minValue(0)));
+const shapeFields = {
+  num_hidden_layers: count,
+  num_attention_heads: count,
+  num_key_value_heads: count,
+  hidden_size: count,
+  head_dim: v.optional(v.nullable(v.number())),
+};
+const configSchema = v.object({
+  architectures: v.optional(v.array(v.string())),
+  quantization_config: v.optional(v.unknown()),
+  text_config: v.optional(v.object(shapeFields)),
+  ...shapeFields,
+});
+type ModelConfig = v.InferOutput<typeof configSchema>;
+
+/**
+ * Everything that keeps a folder from being served, and trained, as base model. Found here it costs a moment; found by the
+ * model server or after the rollouts, minutes or hours.
+ */
+export function baseModelProblems(folder: string, use: ModelUse = {}): ModelProblem[] {
+  if (!existsSync(folder) || !statSync(folder).isDirectory()) return [noFolder(folder)];
+  const names = readdirSync(folder);
+  const kind = weightKindProblem(names, folder);
+  if (kind !== undefined) return [kind];
+  const { config, problems } = readConfig(folder);
+  if (config !== undefined) problems.push(...configProblems(config, use.purpose ?? "improve"));
+  problems.push(...tokenizerProblems(folder, names));
+  const weights = measureWeights(folder, names);
+  problems.push(...weights.problems);
+  // The sum of what is there says nothing when something is missing.
+  if (weights.problems.length === 0 && config !== undefined)
+    problems.push(...memoryProblems(config, weights.totals, use));
+  return problems;
+}
+
+function noFolder(folder: string): ModelProblem {
+  if (existsSync(folder)) {
+    const ours = "name its folder; GGUF and single files are not served";
+    return { message: "it is a file, not a folder", remedy: ours };
+  }
+  return {
+    message: "it does not exist",
+    remedy: "name a folder that holds a model, or a model of the hub as owner/name",
+  };
+}
+
+function readConfig(folder: string): { config?: ModelConfig; problems: ModelProblem[] } {
+  const remedy = "copy or download the model again";
+  const file = join(folder, "config.json");
+  if (!existsSync(file)) return { problems: [{ message: "it holds no config.json", remedy }] };
+  try {
+    return { config: v.parse(configSchema, JSON.parse(readFileSync(file, "utf8"))), problems: [] };
+  } catch (error) {
+    return { problems: [{ message: `its config.json cannot be read: ${messageOf(error)}`, remedy }] };
+  }
+}
+
+function configProblems(config: ModelConfig, purpose: ModelPurpose): ModelProblem[] {
+  const problems: ModelProblem[] = [];
+  const architectures = config.architectures ?? [];
+  if (!architectures.some((name) => causal.test(name))) {
+    const found = architectures.length === 0 ? "names no architecture" : `says ${architectures.join(", ")}`;
+    problems.push({
+      message: `it is no causal language model: config.json ${found}`,
+      remedy: "name a text model whose architecture ends in ForCausalLM",
+    });
+  }
+  if (purpose === "improve" && config.quantization_config !== undefined) {
+    problems.push({
+      message: "its weights are quantised, and trained weights could not be swapped in for them",
+      remedy: "name the model in 16 bits that it was made from; the trainer quantises for itself",
+    });
+  }
+  return problems;
+}
+
+function tokenizerProblems(folder: string, names: string[]): ModelProblem[] {
+  const problems: ModelProblem[] = [];
+  if (!tokenizers.some((name) => names.includes(name))) {
+    problems.push({
+      message: `it holds no tokenizer (${tokenizers.slice(0, 3).join(", ")})`,
+      remedy: "copy the tokenizer files of the model it was made from into it",
+    });
+  }
+  if (!templates.some((name) => names.includes(name)) && !configHoldsTemplate(folder, names)) {
+    problems.push({
+      message: "it holds no chat template (chat_template.jinja, or chat_template in tokenizer_config.json)",
+      remedy: "name the instruct or chat variant of the model, or add its chat_template.jinja",
+    });
+  }
+  return problems;
+}
+
+function configHoldsTemplate(folder: string, names: string[]): boolean {
+  if (!names.includes("tokenizer_config.json")) return false;
+  try {
+    return v.is(templateHolder, JSON.parse(readFileSync(join(folder, "tokenizer_config.json"), "utf8")));
+  } catch {
+    return false;
+  }
+}
+
+function memoryProblems(config: ModelConfig, totals: WeightTotals, use: ModelUse): ModelProblem[] {
+  const problems: ModelProblem[] = [];
+  const { profile = "cpu", purpose = "improve", availableMemoryBytes, contextLength } = use;
+  const shape = { parameters: totals.parameters, bytesPerToken: bytesPerToken(config) };
+  const longest = profile === "cpu" ? longestCpuContext(shape) : Number.POSITIVE_INFINITY;
+  if (contextLength !== undefined && contextLength > longest) {
+    problems.push({
+      message: `a context of ${contextLength} tokens takes ${gigabytes(contextLength * shape.bytesPerToken)} GB of KV cache, and the CPU profile has 1.1 GB`,
+      remedy: `set --engine-max-model-len to ${longest} or less`,
+    });
+  }
+  const need = memoryNeed(profile, purpose, shape, contextLength ?? defaultContextLength);
+  if (availableMemoryBytes !== undefined && need.bytes > availableMemoryBytes) {
+    const where = profile === "cuda" ? "of GPU memory " : "of memory ";
+    problems.push({
+      message: `it is too large: ${need.sum} = ${gigabytes(need.bytes)} GB, and ${gigabytes(availableMemoryBytes)} GB ${where}are free`,
+      remedy: "name a smaller model, free some memory, or use a larger machine",
+    });
+  }
+  return problems;
+}
+
+/** Keys and values in 16 bits, over all layers. */
+function bytesPerToken(config: ModelConfig): number {
+  const shape = config.num_hidden_layers === undefined ? (config.text_config ?? config) : config;
+  const { num_hidden_layers = 0, num_attention_heads = 0, hidden_size = 0 } = shape;
+  const heads = shape.num_key_value_heads ?? num_attention_heads;
+  const headSize = shape.head_dim ?? (num_attention_heads === 0 ? 0 : hidden_size / num_attention_heads);
+  return 2 * 2 * num_hidden_layers * heads * headSize;
+}
