@@ -20,15 +20,19 @@ export async function runGuard(graceMs: number, command: string[]): Promise<numb
   const child = start(command);
   if (child === undefined) return notFoundExitCode;
   let ending: Promise<void> | undefined;
-  const end = (limitMs: number) => (ending ??= endTree(child.pid, limitMs));
+  let killAt = Number.POSITIVE_INFINITY;
+  /** A later call may shorten the grace of an earlier one, not lengthen it. */
+  const end = (limitMs: number) => {
+    killAt = Math.min(killAt, Date.now() + limitMs);
+    return (ending ??= endTree(child.pid, () => Date.now() >= killAt));
+  };
   process.on("SIGTERM", () => void end(graceMs));
   void forward(child.stdin).then(() => {
     void child.stdin.end();
     void end(Math.min(graceMs, orphanGraceMs));
   });
   await child.exited;
-  await endTree(child.pid, 0);
-  await ending;
+  await end(0);
   return exitCodeOf(child.exitCode, child.signalCode as NodeJS.Signals | null);
 }
 
@@ -59,12 +63,12 @@ async function forward(stdin: { write(chunk: Uint8Array): unknown; flush(): unkn
   }
 }
 
-async function endTree(group: number, graceMs: number): Promise<void> {
+async function endTree(group: number, isGraceOver: () => boolean): Promise<void> {
   const alive = () => descendantsOf(process.pid);
   // Once and to the group only: a second SIGTERM means "at once" to many programs, and what the command
   // started in sessions of its own it may still need while it ends.
   signalProcess(-group, "SIGTERM");
-  await until(() => alive().length === 0, graceMs);
+  while (alive().length > 0 && !isGraceOver()) await Bun.sleep(pollMs);
   const killed = await until(() => {
     signalProcess(-group, "SIGKILL");
     const left = alive();
