@@ -35,7 +35,7 @@ export class RunnerSupervision {
   }
 
   async #supervise(): Promise<never> {
-    const { start, endAttempts, say, pausesMs = [1_000, 3_000, 9_000] } = this.#options;
+    const { start, endAttempts, say, pausesMs = [1_000, 2_000, 4_000] } = this.#options;
     await this.ready;
     for (const [index, pauseMs] of pausesMs.entries()) {
       const { message } = await this.#current.died;
