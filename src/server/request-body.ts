@@ -8,11 +8,17 @@ export class BodyTooLarge extends Error {
   }
 }
 
-/** The JSON body; undefined when there is none, whatever its content type says (W-8). */
-export async function readBody(c: Context, maxBodyBytes: number): Promise<unknown> {
+/** The body's bytes, at most so many. */
+export async function readBytes(c: Context, maxBodyBytes: number): Promise<Uint8Array> {
   if (Number(c.req.header("content-length") ?? 0) > maxBodyBytes) throw new BodyTooLarge(maxBodyBytes);
   const bytes = await c.req.arrayBuffer();
   if (bytes.byteLength > maxBodyBytes) throw new BodyTooLarge(maxBodyBytes);
+  return new Uint8Array(bytes);
+}
+
+/** The JSON body; undefined when there is none, whatever its content type says (W-8). */
+export async function readBody(c: Context, maxBodyBytes: number): Promise<unknown> {
+  const bytes = await readBytes(c, maxBodyBytes);
   if (bytes.byteLength === 0) return undefined;
   try {
     return parseJson(new TextDecoder("utf-8", { fatal: true }).decode(bytes));

@@ -23,7 +23,7 @@ export interface StoreAppOptions {
 /** The store's HTTP API (agentlightning 0.3.0) over any `StoreApi`. */
 export function createStoreApp(store: StoreApi & { storeId?: string }, options: StoreAppOptions = {}): Hono {
   const { storeId = store.storeId ?? null, maxBodyBytes = defaultMaxBodyBytes, log = silentLogger } = options;
-  const routes = storeRoutes({ store, storeId, maxBodyBytes, stopping: options.stopping });
+  const routes = storeRoutes({ store, storeId, maxBodyBytes, stopping: options.stopping, log });
   const app = new Hono();
 
   // Hono answers HEAD with GET's handler; the API has no HEAD (W-6).

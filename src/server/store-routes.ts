@@ -1,6 +1,7 @@
 import type { Context } from "hono";
 import * as v from "valibot";
 import { StoreRequestError } from "../errors.ts";
+import type { Logger } from "../log.ts";
 import {
   attemptPatchSchema,
   attemptQuerySchema,
@@ -21,6 +22,7 @@ import { stringifyJson } from "../protocol/json.ts";
 import { resourcesSchema } from "../protocol/resource-schema.ts";
 import { spanSchema } from "../protocol/span-schema.ts";
 import type { AttemptPatch, RolloutPatch, StoreApi } from "../protocol/store-api.ts";
+import { otlpTraces } from "./otlp-route.ts";
 import { readBody, readQuery } from "./request-body.ts";
 import type { Route } from "./route-fallback.ts";
 import { addSpanBatch } from "./span-batch.ts";
@@ -31,6 +33,7 @@ export interface RouteContext {
   storeId: string | null;
   maxBodyBytes: number;
   stopping: AbortSignal | undefined;
+  log: Logger;
 }
 
 /** Every route, in the order in which they are tried: literal segments before parameters (W-4). */
@@ -44,7 +47,7 @@ export function storeRoutes(context: RouteContext): Route[] {
     ...spanRoutes(context),
     ...workerRoutes(context),
   ].map((route) => ({ ...route, path: `/v1/agl${route.path}` }));
-  return [...prefixed, ...telemetryRoutes()];
+  return [...prefixed, ...telemetryRoutes(context)];
 }
 
 function generalRoutes({ store, storeId }: RouteContext): Route[] {
@@ -149,13 +152,12 @@ function workerRoutes(context: RouteContext): Route[] {
   ];
 }
 
-/** O-8; traces are refused in words, because exporters would otherwise believe them stored. */
-function telemetryRoutes(): Route[] {
-  const refusal = { detail: "OTLP traces are not accepted here; send spans to POST /v1/agl/spans" };
-  const empty = ["/v1/metrics", "/v1/logs", "/v1/development/profiles"];
+/** O-8: only traces are taken. */
+function telemetryRoutes(context: RouteContext): Route[] {
+  const others = ["/v1/metrics", "/v1/logs", "/v1/development/profiles"];
   return [
-    { method: "POST", path: "/v1/traces", handle: (c) => c.json(refusal, 501) },
-    ...empty.map((path): Route => ({ method: "POST", path, handle: (c) => c.body(null, 501) })),
+    { method: "POST", path: "/v1/traces", handle: otlpTraces(context) },
+    ...others.map((path): Route => ({ method: "POST", path, handle: (c) => c.body(null, 501) })),
   ];
 }
 
