@@ -91,6 +91,7 @@ export function startRunners(
   { config, folder, say, shutdown }: ServiceContext,
 ): RunnerSupervision {
   const options = runnerOptions(config, inputs, storeUrl);
+  const isOurs = (worker: string) => worker.startsWith(workerPrefix);
   const runners = new RunnerSupervision({
     start: () =>
       startRunnerProcess(options, {
@@ -98,11 +99,14 @@ export function startRunners(
         readyTimeoutMs: runnersReadyMs,
         stopGraceMs: runnersStopMs,
       }),
-    endAttempts: (reason) =>
-      failAbandonedAttempts(store, { reason, isOurs: (worker) => worker.startsWith(workerPrefix) }),
+    endAttempts: (error) => failAbandonedAttempts(store, { isOurs, reason: "runner_died", error }),
     say,
   });
-  shutdown.add("runners", () => runners.stop());
+  shutdown.add("runners", async () => {
+    await runners.stop();
+    // They cancel what they know of, which leaves out what was handed to them in the moment of the stop.
+    await failAbandonedAttempts(store, { isOurs, reason: "cancelled", error: "the run was stopped" });
+  });
   return runners;
 }
 
