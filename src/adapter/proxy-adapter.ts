@@ -4,15 +4,8 @@ import type { Span } from "../protocol/types.ts";
 import type { CallEvidence } from "./proxy-call.ts";
 import { callEvidence } from "./proxy-call.ts";
 import { rewardOf } from "./rewards.ts";
-import type { DroppedCall, Triplet } from "./triplet.ts";
-
-export interface AdaptedSpans {
-  /** In call order: by sequence id, then start time. */
-  triplets: Triplet[];
-  dropped: DroppedCall[];
-  /** Rewards before every call, or more rewards than calls. */
-  unassignedRewards: { sequence_id: number; value: number }[];
-}
+import { byOrder } from "./span-order.ts";
+import type { AdaptedSpans, DroppedCall, Triplet } from "./triplet.ts";
 
 /** Spans of one attempt, as the recording proxy and the runner wrote them, in any order. */
 export function adaptProxySpans(spans: readonly Span[], options: { log?: Logger } = {}): AdaptedSpans {
@@ -21,14 +14,6 @@ export function adaptProxySpans(spans: readonly Span[], options: { log?: Logger 
   const triplets = calls.map(toTriplet);
   const unassignedRewards = assignRewards(triplets, ordered, options.log ?? silentLogger);
   return { triplets, dropped, unassignedRewards };
-}
-
-/** All spans of one call share a sequence id. The sort is stable, so equal spans keep the order they came in. */
-function byOrder(one: Span, other: Span): number {
-  const difference = one.sequence_id - other.sequence_id;
-  if (difference !== 0) return difference;
-  const [start, otherStart] = [one.start_time ?? Infinity, other.start_time ?? Infinity];
-  return start === otherStart ? 0 : start - otherStart;
 }
 
 function collectCalls(ordered: Span[]): { calls: CallEvidence[]; dropped: DroppedCall[] } {

@@ -1,6 +1,9 @@
 import { readStructured } from "../protocol/python-literal.ts";
 import { attributeKeys, spanNames } from "../protocol/semconv.ts";
 import type { Attributes, Span } from "../protocol/types.ts";
+import { inexactReason, type RecordedTokens, unusedReason } from "./call-marks.ts";
+import { arrayOf, member, textOf } from "./opaque.ts";
+import { choiceTokens, responseLists, tokenIds } from "./token-ids.ts";
 
 /** What one span of a proxied call says about it. */
 export interface CallEvidence {
@@ -38,12 +41,9 @@ export function callEvidence(span: Span): CallEvidence | null {
   };
 }
 
-interface Tokens {
+interface Tokens extends RecordedTokens {
   responseId: string | null;
-  promptIds: number[];
-  responseIds: number[][];
   finishReason: string | null;
-  usage: unknown;
 }
 
 const rawKey = /^llm\.([^.]+)\.(?:prompt_token_ids|response_token_ids|choices|id)$/;
@@ -76,60 +76,4 @@ function flatTokens(attributes: Attributes): Tokens {
         attributes["gen_ai.usage.completion_tokens"] ?? attributes["gen_ai.usage.output_tokens"],
     },
   };
-}
-
-function choiceTokens(choice: unknown): number[] {
-  return (
-    tokenIds(member(choice, "token_ids")) ??
-    tokenIds(member(member(choice, "provider_specific_fields"), "token_ids")) ??
-    []
-  );
-}
-
-/** One list per choice; a flat list is the list of the only choice. */
-function responseLists(value: unknown): number[][] | null {
-  if (!Array.isArray(value) || value.length === 0) return null;
-  if (Array.isArray(value[0])) return value.map((list) => tokenIds(list) ?? []);
-  const flat = tokenIds(value);
-  return flat === null ? null : [flat];
-}
-
-function tokenIds(value: unknown): number[] | null {
-  return Array.isArray(value) && value.every((id) => Number.isSafeInteger(id) && id >= 0) ? value : null;
-}
-
-function unusedReason(span: Span): string | null {
-  if (span.attributes[attributeKeys.aborted] === true) return "aborted_by_client";
-  if (span.attributes[attributeKeys.stale] === true) return "stale";
-  return span.status.status_code === "ERROR" ? "failed" : null;
-}
-
-function inexactReason(attributes: Attributes, tokens: Tokens): string | null {
-  if (attributes[attributeKeys.tokenExact] === false) {
-    return textOf(attributes[attributeKeys.inexactReason]) ?? "not_exact";
-  }
-  if (tokens.promptIds.length === 0) return "no_prompt_token_ids";
-  if ((tokens.responseIds[0]?.length ?? 0) === 0) return "no_response_token_ids";
-  if (differs(member(tokens.usage, "prompt_tokens"), tokens.promptIds.length)) return "prompt_count_mismatch";
-  const total = tokens.responseIds.reduce((sum, ids) => sum + ids.length, 0);
-  if (differs(member(tokens.usage, "completion_tokens"), total)) return "response_count_mismatch";
-  return null;
-}
-
-/** Spans of other writers may carry no usage; only a count that is there can disagree. */
-function differs(count: unknown, length: number): boolean {
-  return typeof count === "number" && count !== length;
-}
-
-function textOf(value: unknown): string | null {
-  return typeof value === "string" && value !== "" ? value : null;
-}
-
-function arrayOf(value: unknown): unknown[] {
-  return Array.isArray(value) ? value : [];
-}
-
-function member(value: unknown, key: string): unknown {
-  if (typeof value !== "object" || value === null || !Object.hasOwn(value, key)) return undefined;
-  return (value as { [key: string]: unknown })[key];
 }

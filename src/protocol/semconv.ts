@@ -22,6 +22,7 @@ export const attributeKeys = {
   attemptId: "agentlightning.attempt_id",
   sequenceId: "agentlightning.span_sequence_id",
   rewardPrefix: "agentlightning.reward",
+  operationName: "agentlightning.operation.name",
   exceptionType: "exception.type",
   exceptionMessage: "exception.message",
   exceptionStacktrace: "exception.stacktrace",
