@@ -33,26 +33,45 @@ export function readChatRequest(text: string): ReadChatRequest {
   return { ok: true, request: { text, body, modelName: body.model, streamed, wantsTokenIds, wantsUsage } };
 }
 
-/** The same request for the model server; with `recorded`, it also asks for what the record needs. */
-export function upstreamRequestText(request: ChatRequest, model: string, recorded: boolean): string {
+export interface UpstreamRequest {
+  /** The id the server itself uses. */
+  model: string;
+  /** Whether to ask for what a record needs. */
+  recorded: boolean;
+  /** Whether the server knows `return_token_ids`. */
+  tokenIds: boolean;
+  /** Members where the agent names none. */
+  defaults?: JsonObject;
+}
+
+/** The same request for the model server. */
+export function upstreamRequestText(request: ChatRequest, upstream: UpstreamRequest): string {
+  const { model, recorded, tokenIds, defaults = {} } = upstream;
   return withMembers(request.text, {
+    ...defaultMembers(request.body, defaults),
     model: JSON.stringify(model),
-    ...(recorded ? recordedMembers(request) : {}),
+    ...(recorded ? recordedMembers(request, tokenIds) : {}),
   });
+}
+
+/** The defaults that are in force, as JSON texts: an agent that writes null names no value. */
+export function defaultMembers(body: JsonObject, defaults: JsonObject): { [key: string]: string } {
+  const inForce = Object.entries(defaults).filter(
+    ([name]) => body[name] === undefined || body[name] === null,
+  );
+  return Object.fromEntries(inForce.map(([name, value]) => [name, JSON.stringify(value)]));
 }
 
 /** The same request, asking for what a record needs. */
 export function recordedRequestText(request: ChatRequest): string {
-  return withMembers(request.text, recordedMembers(request));
+  return withMembers(request.text, recordedMembers(request, true));
 }
 
-function recordedMembers({ body, streamed }: ChatRequest): { [key: string]: string } {
-  if (!streamed) return { return_token_ids: "true" };
+function recordedMembers({ body, streamed }: ChatRequest, tokenIds: boolean): { [key: string]: string } {
+  const ids: { [key: string]: string } = tokenIds ? { return_token_ids: "true" } : {};
+  if (!streamed) return { ...ids };
   const options = isObject(body.stream_options) ? body.stream_options : {};
-  return {
-    return_token_ids: "true",
-    stream_options: JSON.stringify({ ...options, include_usage: true }),
-  };
+  return { ...ids, stream_options: JSON.stringify({ ...options, include_usage: true }) };
 }
 
 export function isObject(value: unknown): value is JsonObject {

@@ -146,7 +146,7 @@ export class CallDoors {
         surroundings: this.surroundings,
         upstream: this.#pickUpstream(request),
         route,
-        bodyText: request.text,
+        request,
         clientHeaders: context.req.raw.headers,
         client: context.req.raw.signal,
       });

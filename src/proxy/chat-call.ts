@@ -19,7 +19,7 @@ import { countIn } from "./counts.ts";
 import { errorAnswer } from "./error-answer.ts";
 import type { OpenCall } from "./recorder.ts";
 import { forwardedRequestHeaders, UpstreamCall } from "./upstream-call.ts";
-import type { Upstream } from "./upstreams.ts";
+import { asksForTokenIds, type Upstream } from "./upstreams.ts";
 
 export interface CallSurroundings {
   fetch: DirectFetch;
@@ -62,7 +62,12 @@ class ChatCall {
     const { surroundings, request, upstream, recording } = options;
     this.#options = options;
     this.#startTime = surroundings.now() / 1000;
-    this.#requestText = upstreamRequestText(request, upstream.model, recording !== null);
+    this.#requestText = upstreamRequestText(request, {
+      model: upstream.model,
+      recorded: recording !== null,
+      tokenIds: asksForTokenIds(upstream),
+      ...(upstream.requestDefaults === undefined ? {} : { defaults: upstream.requestDefaults }),
+    });
     this.#exchange = new UpstreamCall(options.client, surroundings.firstByteTimeoutMs);
   }
 

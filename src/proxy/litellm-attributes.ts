@@ -17,7 +17,8 @@ import type { CallRecord } from "./call-record.ts";
 /** The normalised call: LiteLLM's older dialect, with the tool calls it leaves out. */
 export function litellmAttributes(record: CallRecord): Attributes {
   const { request, upstream } = record;
-  const { body, streamed } = request;
+  const { streamed } = request;
+  const body = bodyInForce(record);
   return definedAttributes({
     "metadata.requester_custom_headers": identityHeaders(record),
     "gen_ai.request.model": upstream.model,
@@ -32,6 +33,12 @@ export function litellmAttributes(record: CallRecord): Attributes {
     ...answerAttributes(record),
     ...failureAttributes(record.failure),
   });
+}
+
+/** The agent's values, and the upstream's defaults where it gave none. */
+function bodyInForce({ request: { body }, upstream: { requestDefaults = {} } }: CallRecord): JsonObject {
+  const given = Object.entries(body).filter(([, value]) => value !== null);
+  return { ...requestDefaults, ...Object.fromEntries(given) };
 }
 
 function identityHeaders({ identity }: CallRecord): string {

@@ -1,4 +1,5 @@
 import { relayedHeaders } from "../chat/relayed-headers.ts";
+import { type ChatRequest, defaultMembers } from "../chat/chat-request.ts";
 import { withMembers } from "../protocol/json-text.ts";
 import type { CallSurroundings } from "./chat-call.ts";
 import { countIn } from "./counts.ts";
@@ -23,11 +24,11 @@ export async function passThrough(options: {
   surroundings: CallSurroundings;
   upstream: Upstream;
   route: string;
-  bodyText: string;
+  request: ChatRequest;
   clientHeaders: Headers;
   client: AbortSignal;
 }): Promise<Response> {
-  const { surroundings, upstream, route, bodyText, clientHeaders, client } = options;
+  const { surroundings, upstream, route, request, clientHeaders, client } = options;
   countIn(surroundings.counts.unrecorded, route);
   if (surroundings.counts.unrecorded[route] === 1) {
     surroundings.log.warning("calls of this route are forwarded and not recorded", { route });
@@ -37,7 +38,10 @@ export async function passThrough(options: {
     const response = await exchange.send(surroundings.fetch, upstream, `/${route}`, {
       method: "POST",
       headers: forwardedRequestHeaders(clientHeaders),
-      body: withMembers(bodyText, { model: JSON.stringify(upstream.model) }),
+      body: withMembers(request.text, {
+        ...(takesDefaults(route) ? defaultMembers(request.body, upstream.requestDefaults ?? {}) : {}),
+        model: JSON.stringify(upstream.model),
+      }),
     });
     exchange.firstByteCame();
     const body = response.body === null ? null : relayed(response.body, exchange);
@@ -48,6 +52,11 @@ export async function passThrough(options: {
     const failure = exchange.failureOf(error);
     return errorAnswer(failure.type === "upstream_timeout" ? 504 : 502, failure.type, failure.message);
   }
+}
+
+/** Embeddings and scores know no sampling; the other APIs have other names for theirs. */
+function takesDefaults(route: string): boolean {
+  return route === "completions";
 }
 
 function relayed(body: ReadableStream<Uint8Array>, exchange: UpstreamCall): ReadableStream<Uint8Array> {

@@ -11,8 +11,10 @@ export function rawAttributes(record: CallRecord): Attributes {
   const prefix = `llm.${upstream.provider}.`;
   const attributes: Attributes = { ...memberAttributes(record.requestText, prefix) };
   // What the agent did not send itself travels as an extra of the provider there.
-  delete attributes[`${prefix}return_token_ids`];
-  attributes[`${prefix}extra_body`] = toPythonLiteral({ return_token_ids: true });
+  if (attributes[`${prefix}return_token_ids`] !== undefined) {
+    delete attributes[`${prefix}return_token_ids`];
+    attributes[`${prefix}extra_body`] = toPythonLiteral({ return_token_ids: true });
+  }
   if (answer === null) return attributes;
   Object.assign(attributes, memberAttributes(record.answerText ?? "{}", prefix));
   const [promptIds, responseIds] = [promptTokenIds(answer), responseTokenIds(answer)];

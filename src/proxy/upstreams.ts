@@ -1,4 +1,9 @@
 import { UsageError } from "../errors.ts";
+import type { JsonObject } from "../protocol/types.ts";
+
+export const providers = ["hosted_vllm", "openai"] as const;
+/** `hosted_vllm`: knows `return_token_ids`. `openai`: any other server of that API. */
+export type Provider = (typeof providers)[number];
 
 /** A model server behind the proxy. */
 export interface Upstream {
@@ -13,7 +18,13 @@ export interface Upstream {
   apiKey?: string;
   /** Which weights answer, for example `version_1`. Written on every span. */
   checkpoint: string;
-  provider: "hosted_vllm";
+  provider: Provider;
+  /** Whether to ask for token ids; by its provider when absent. */
+  returnTokenIds?: boolean;
+  /** Share of the calls among upstreams of one name; 1 when absent. */
+  weight?: number;
+  /** Members of the request where the agent names none. */
+  requestDefaults?: JsonObject;
   /** Sampling values the server uses where the agent names none; absent: temperature 1, top_p 1. */
   samplingDefaults?: { [name: string]: number };
 }
@@ -32,16 +43,41 @@ export function createUpstreamTable(initial: readonly Upstream[], random: () => 
       upstreams = list.map(checked);
     },
     pick(modelName) {
-      const group = upstreams.filter((upstream) => upstream.modelName === modelName);
-      return group[Math.floor(random() * group.length)];
+      return pickByWeight(
+        upstreams.filter((upstream) => upstream.modelName === modelName),
+        random(),
+      );
     },
     names: () => [...new Set(upstreams.map(({ modelName }) => modelName))],
   };
 }
 
+export function asksForTokenIds({ returnTokenIds, provider }: Upstream): boolean {
+  return returnTokenIds ?? provider === "hosted_vllm";
+}
+
+/** `point` is at least 0 and below 1. */
+function pickByWeight(group: readonly Upstream[], point: number): Upstream | undefined {
+  const total = group.reduce((sum, upstream) => sum + weightOf(upstream), 0);
+  let left = point * total;
+  for (const upstream of group) {
+    left -= weightOf(upstream);
+    if (left < 0) return upstream;
+  }
+  // Rounding may leave a last crumb.
+  return group.findLast((upstream) => weightOf(upstream) > 0);
+}
+
+function weightOf({ weight = 1 }: Upstream): number {
+  return weight;
+}
+
 function checked(upstream: Upstream): Readonly<Upstream> {
   for (const field of ["modelName", "model", "checkpoint"] as const) {
     if (upstream[field] === "") throw new UsageError(`upstream: ${field} is empty`);
+  }
+  if (!(weightOf(upstream) >= 0 && Number.isFinite(weightOf(upstream)))) {
+    throw new UsageError(`upstream: weight is ${upstream.weight}`, "It is a number of at least 0.");
   }
   const baseUrl = upstream.baseUrl.replace(/\/$/, "");
   if (!URL.canParse(baseUrl) || !/^https?:.*\/v1$/.test(baseUrl)) {

@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { proxyResource, resolveEndpoint } from "../../src/proxy/resource.ts";
+import { asResource, proxyResource, resolveEndpoint } from "../../src/proxy/resource.ts";
 
 test.each([
   ["http://h:1", "http://h:1/rollout/r1/attempt/a1"],
@@ -40,4 +40,30 @@ test("the resource is what runners of the original read", () => {
     api_key: null,
     sampling_parameters: { temperature: 0 },
   });
+});
+
+const one = [{ modelName: "m" }, { modelName: "m" }];
+
+test("without ids it is the proxy, with both the attempt's own model", () => {
+  const endpoint = "http://h:1/v1";
+  expect(asResource({ endpoint, upstreams: one, samplingParameters: { temperature: 0 } })).toEqual({
+    resource_type: "proxy_llm",
+    endpoint,
+    model: "m",
+    api_key: null,
+    sampling_parameters: { temperature: 0 },
+  });
+  expect(asResource({ endpoint, upstreams: one, rolloutId: "r1", attemptId: "a1" })).toMatchObject({
+    resource_type: "llm",
+    endpoint: "http://h:1/rollout/r1/attempt/a1/v1",
+  });
+});
+
+test("one id of two, and a model that is not clear, are errors", () => {
+  const endpoint = "http://h:1";
+  const two = [{ modelName: "a" }, { modelName: "b" }];
+  expect(() => asResource({ endpoint, upstreams: one, rolloutId: "r1" })).toThrow(/attempt id null/);
+  expect(() => asResource({ endpoint, upstreams: [] })).toThrow(/the model list is empty/);
+  expect(() => asResource({ endpoint, upstreams: two })).toThrow(/the list has a, b/);
+  expect(asResource({ endpoint, upstreams: two, model: "b" }).model).toBe("b");
 });
