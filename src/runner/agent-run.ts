@@ -15,7 +15,7 @@ import {
 const clientRetries = 2;
 let calls = 0;
 
-type ToolMessage = Extract<HostMessage, { type: "tool-answer" | "tool-failed" }>;
+type HostAnswer = Extract<HostMessage, { call: number }>;
 
 /** One task in the hands of the agent, on the thread's side. */
 export class AgentRun {
@@ -26,6 +26,8 @@ export class AgentRun {
   readonly #abort = new AbortController();
   readonly #context: AgentContext;
   readonly #toolCalls = new Map<number, PromiseWithResolvers<ToolAnswer>>();
+  /** Rewards and traced calls that have no place in the order yet. */
+  readonly #unplaced = new Map<number, PromiseWithResolvers<void>>();
 
   constructor(
     job: RunJob,
@@ -51,7 +53,7 @@ export class AgentRun {
         list: async () => structuredClone(job.tools),
         call: (name, args, options) => this.#callTool(name, args, options?.limitSeconds),
       },
-      reward: (value) => post({ type: "reward", key: this.key, value: finiteReward(value) }),
+      reward: (value) => this.#reward(finiteReward(value)),
       client: () => this.#client(),
     };
   }
@@ -70,7 +72,12 @@ export class AgentRun {
     this.#abort.abort(new DOMException(`the attempt was stopped: ${reason}`, "AbortError"));
   }
 
-  takeToolMessage(message: ToolMessage): void {
+  takeAnswer(message: HostAnswer): void {
+    if (message.type === "placed") {
+      this.#unplaced.get(message.call)?.resolve();
+      this.#unplaced.delete(message.call);
+      return;
+    }
     const waiting = this.#toolCalls.get(message.call);
     if (waiting === undefined) return;
     this.#toolCalls.delete(message.call);
@@ -90,6 +97,21 @@ export class AgentRun {
     return waiting.promise;
   }
 
+  #reward(value: number): void {
+    this.#post({ type: "reward", key: this.key, call: this.#place(), value, time: Date.now() / 1000 });
+  }
+
+  #place(): number {
+    const call = ++calls;
+    this.#unplaced.set(call, Promise.withResolvers());
+    return call;
+  }
+
+  /** A call sorts after what came before it, though a proxy numbers the one and the host the other. */
+  async #allPlaced(): Promise<void> {
+    await Promise.all([...this.#unplaced.values()].map(({ promise }) => promise));
+  }
+
   #client(): OpenAI {
     const { baseURL, apiKey } = this.#job.llm;
     const stopped = this.#abort.signal;
@@ -98,18 +120,18 @@ export class AgentRun {
       baseURL,
       apiKey,
       maxRetries: clientRetries,
-      fetch: (url, init) =>
-        fetch(String(url), {
-          ...(init as RequestInit),
-          signal: init?.signal ? AbortSignal.any([init.signal, stopped]) : stopped,
-        }),
+      fetch: async (url, init) => {
+        await this.#allPlaced();
+        const signal = init?.signal ? AbortSignal.any([init.signal, stopped]) : stopped;
+        return fetch(String(url), { ...(init as RequestInit), signal });
+      },
     });
   }
 
   #tracedFetch(): DirectFetch {
     return traceChatCalls({
       fetch: directFetch,
-      onCall: (span) => this.#post({ type: "model-call", key: this.key, span }),
+      onCall: (span) => this.#post({ type: "model-call", key: this.key, call: this.#place(), span }),
     });
   }
 }

@@ -26,8 +26,9 @@ export type EndCause = "own" | "neighbour" | "unknown";
 
 export interface RunHandlers {
   callTool(name: string, args: JsonObject, limitMs: number | undefined): Promise<ToolAnswer>;
-  takeReward(value: number): void;
-  takeModelCall(span: SpanCore): void;
+  /** Both resolve when what came has its place in the order. */
+  takeReward(value: number, time: number): Promise<void>;
+  takeModelCall(span: SpanCore): Promise<void>;
   takeLog(lines: string[]): void;
 }
 
@@ -135,9 +136,9 @@ export class AgentWorker {
       case "tool-call":
         return void this.#callTool(message);
       case "reward":
-        return this.#runs.get(message.key)?.handlers.takeReward(message.value);
+        return void this.#place(message, (run) => run.takeReward(message.value, message.time));
       case "model-call":
-        return this.#runs.get(message.key)?.handlers.takeModelCall(message.span);
+        return void this.#place(message, (run) => run.takeModelCall(message.span));
       case "log":
         return this.#takeLog(message.key, message.lines);
       case "finished":
@@ -163,6 +164,15 @@ export class AgentWorker {
     } catch (error) {
       this.#post({ type: "tool-failed", call, error: reportError(error) });
     }
+  }
+
+  async #place(
+    { key, call }: { key: number; call: number },
+    take: (handlers: RunHandlers) => Promise<void>,
+  ): Promise<void> {
+    const run = this.#runs.get(key);
+    if (run !== undefined) await take(run.handlers);
+    this.#post({ type: "placed", call });
   }
 
   #takeLog(key: number | undefined, lines: string[]): void {

@@ -20,7 +20,7 @@ const flushLimitMs = 30_000;
 const flushLimitWhenCancelledMs = 1_000;
 const storedLogLines = 20;
 /** Spans of an attempt that a store in trouble has not taken yet; what comes beyond them is lost and counted. */
-const maxWaitingSpans = 256;
+const maxWaitingSpans = 4_096;
 
 /** What is written of one attempt: its spans in order, then its outcome. */
 export class AttemptRecord {
@@ -56,13 +56,14 @@ export class AttemptRecord {
     }
   }
 
-  takeReward(value: number): void {
-    const time = Date.now() / 1000;
-    void this.#write((sequenceId) => rewardSpan(this.frame, sequenceId, value, time));
+  /** Returns when the reward has its place in the order. */
+  takeReward(value: number, time: number): Promise<void> {
+    return this.#write((sequenceId) => rewardSpan(this.frame, sequenceId, value, time));
   }
 
-  takeModelCall(call: SpanCore): void {
-    void this.#write((sequenceId) => spanOf(this.frame, sequenceId, call));
+  /** Returns when the call has its place in the order. */
+  takeModelCall(call: SpanCore): Promise<void> {
+    return this.#write((sequenceId) => spanOf(this.frame, sequenceId, call));
   }
 
   /** Returns when the call has its place in the order, so that it sorts before whatever follows from it. */

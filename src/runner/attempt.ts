@@ -84,8 +84,8 @@ class RunningAttempt {
   async #runAgent(job: Omit<RunJob, "key">): Promise<Verdict> {
     const run = this.#options.worker.run(job, {
       callTool: (name, args, limitMs) => this.#callTool(name, args, limitMs),
-      takeReward: (value) => this.#unlessOver(() => this.#record.takeReward(value)),
-      takeModelCall: (span) => this.#unlessOver(() => this.#record.takeModelCall(span)),
+      takeReward: async (value, time) => this.#unlessOver(() => this.#record.takeReward(value, time)),
+      takeModelCall: async (span) => this.#unlessOver(() => this.#record.takeModelCall(span)),
       takeLog: (lines) => this.#unlessOver(() => this.#record.takeLog(lines)),
     });
     const ended = run.outcome.then(verdictOf);
@@ -194,8 +194,8 @@ class RunningAttempt {
     }
   }
 
-  #unlessOver(act: () => void): void {
-    if (!this.#over.signal.aborted) act();
+  #unlessOver<Result>(act: () => Result): Result | undefined {
+    return this.#over.signal.aborted ? undefined : act();
   }
 
   #ended(verdict: Verdict): AttemptEnded {

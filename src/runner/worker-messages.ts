@@ -10,14 +10,17 @@ export type HostMessage =
   | { type: "run"; job: RunJob }
   | { type: "abort"; key: number; reason: string }
   | { type: "tool-answer"; call: number; answer: ToolAnswer }
-  | { type: "tool-failed"; call: number; error: ErrorReport };
+  | { type: "tool-failed"; call: number; error: ErrorReport }
+  /** A reward or a model call has its place in the order. */
+  | { type: "placed"; call: number };
 
 export type WorkerMessage =
   | { type: "loaded"; name: string; tools: Record<string, ToolServerCommand> }
   | { type: "load-failed"; message: string; remedy: string | undefined; exitCode: number }
   | { type: "tool-call"; key: number; call: number; name: string; arguments: JsonObject; limitMs?: number }
-  | { type: "reward"; key: number; value: number }
-  | { type: "model-call"; key: number; span: SpanCore }
+  /** `time` in Unix seconds. */
+  | { type: "reward"; key: number; call: number; value: number; time: number }
+  | { type: "model-call"; key: number; call: number; span: SpanCore }
   /** Without a key when the line belongs to no run. */
   | { type: "log"; key?: number; lines: string[] }
   | { type: "finished"; key: number; reward: number | null }

@@ -59,7 +59,7 @@ export function startWorkerThread(
     if (message.type === "load") void load(message.agentFile, message.settings);
     else if (message.type === "run") void run(message.job);
     else if (message.type === "abort") runs.get(message.key)?.abort(message.reason);
-    else for (const entry of runs.values()) entry.takeToolMessage(message);
+    else for (const entry of runs.values()) entry.takeAnswer(message);
   });
 }
 

@@ -518,6 +518,7 @@ describe("whatever the spans look like", () => {
           expect(order).toEqual(order.toSorted((one, other) => one - other));
         },
       ),
+      { numRuns: 500 },
     );
   });
 
