@@ -1,22 +1,17 @@
 import { finalReward } from "../adapter/rewards.ts";
-import type { EngineCheckpoint } from "../engine/vllm.ts";
 import type { JsonObject } from "../protocol/types.ts";
-import type { Improvement } from "./improvement.ts";
+import type { AlgorithmContext } from "./algorithm.ts";
 import { estimateMean } from "./interval.ts";
 import { rollOut } from "./published-rollouts.ts";
 import type { VersionReport } from "./report.ts";
 import type { FinishedRollout } from "./rollouts.ts";
 
 /** Validation of a version: every task once at temperature 0 and once as training samples it, at temperature 1 and top_p 1. */
-export async function evaluate(
-  run: Improvement,
-  version: number,
-  checkpoint: EngineCheckpoint,
-): Promise<VersionReport> {
-  const sampling = run.settings.model.sampling_parameters;
+export async function evaluate(context: AlgorithmContext, version: number): Promise<VersionReport> {
+  const sampling = context.settings.model.sampling_parameters;
   const phase = async (name: "greedy" | "sampled", parameters: JsonObject) => {
-    const rollouts = await rollOut(run, {
-      tasks: run.tasks.validation,
+    const rollouts = await rollOut(context, {
+      tasks: context.validation,
       mode: "val",
       sampling: { ...sampling, ...parameters },
       metadata: { purpose: `validation-${name}`, version },
@@ -26,8 +21,12 @@ export async function evaluate(
   };
   const greedy = await phase("greedy", { temperature: 0 });
   const sampled = await phase("sampled", { temperature: 1, top_p: 1 });
-  const found: VersionReport = { version, path: checkpoint.path, validation: { greedy, sampled } };
-  run.onVersion(found);
+  const found: VersionReport = {
+    version,
+    path: context.engine.checkpoint.path,
+    validation: { greedy, sampled },
+  };
+  context.onVersion(found);
   return found;
 }
 

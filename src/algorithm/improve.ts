@@ -1,33 +1,44 @@
-import type { Improvement } from "./improvement.ts";
+import type { Algorithm, AlgorithmContext } from "./algorithm.ts";
 import { evaluate } from "./evaluation.ts";
 import { bestVersion, type Report, writeReport } from "./report.ts";
 import { playRound } from "./round.ts";
 import { Stopwatch } from "./stopwatch.ts";
-import { serveThroughProxy } from "./weights.ts";
 
 /**
- * The loop: evaluate the base, then each iteration rolls out, scores, selects, trains, swaps and evaluates. A round
- * with nothing to learn from makes no version; the next one goes on with the current checkpoint.
+ * The built-in algorithm: evaluate the base, then each iteration rolls out, scores, selects, trains, swaps and evaluates.
+ * A round with nothing to learn from makes no version; the next one goes on with the current checkpoint.
  */
-export async function improve(run: Improvement, report: Report): Promise<Report> {
-  let current = run.base;
-  const save = () => writeReport(run.folder.path, report);
-  await serveThroughProxy(run, current);
-  const before = new Stopwatch();
-  report.versions.push(await before.time("evaluate", () => evaluate(run, 0, current)));
-  Object.assign(report.seconds, before.seconds);
+export const improve = (async (context: AlgorithmContext): Promise<Report> => {
+  const report = emptyReport(context);
+  const save = () => writeReport(context.folder.path, report);
+  const before = new Stopwatch(report.seconds);
+  report.versions.push(await before.time("evaluate", () => evaluate(context, 0)));
   save();
-  for (let iteration = 1; iteration <= run.settings.iterations; iteration++) {
-    const outcome = await playRound(run, iteration, current);
-    report.iterations.push(outcome.report);
-    if (outcome.next !== undefined) {
-      current = outcome.next;
-      const clock = new Stopwatch(outcome.report.seconds);
-      report.versions.push(await clock.time("evaluate", () => evaluate(run, iteration, current)));
+  for (let iteration = 1; iteration <= context.settings.iterations; iteration++) {
+    const round = await playRound(context, iteration);
+    report.iterations.push(round);
+    if (round.updated) {
+      const clock = new Stopwatch(round.seconds);
+      report.versions.push(await clock.time("evaluate", () => evaluate(context, iteration)));
     }
     report.best = bestVersion(report.versions)?.version ?? 0;
-    run.onIteration(outcome.report);
+    context.onIteration(round);
     save();
   }
   return report;
+}) satisfies Algorithm;
+
+function emptyReport({ folder, settings }: AlgorithmContext): Report {
+  const { seed, modelName, profile, rule, fraction } = settings;
+  return {
+    run: folder.name,
+    seed,
+    model: modelName,
+    profile,
+    selection: { rule, fraction },
+    versions: [],
+    iterations: [],
+    seconds: {},
+    best: 0,
+  };
 }

@@ -1,6 +1,5 @@
 import type { JsonObject } from "../protocol/types.ts";
-import { proxyResource } from "../proxy/resource.ts";
-import type { Improvement } from "./improvement.ts";
+import type { AlgorithmContext } from "./algorithm.ts";
 import { type FinishedRollout, runRollouts } from "./rollouts.ts";
 
 interface RollOut {
@@ -11,23 +10,26 @@ interface RollOut {
   label: string;
 }
 
-/** Publishes the proxy as resource `main_llm` with these sampling parameters and runs the tasks against it. */
-export async function rollOut(run: Improvement, what: RollOut): Promise<FinishedRollout[]> {
-  const resource = proxyResource(run.proxy.endpoint, run.settings.modelName, what.sampling);
-  const { resources_id } = await run.store.addResources({ main_llm: resource });
+/** Publishes the model as resource `main_llm` with these sampling parameters and runs the tasks against it. */
+export async function rollOut(context: AlgorithmContext, what: RollOut): Promise<FinishedRollout[]> {
+  const { store, proxy, settings, signal } = context;
+  const { resources_id } = await store.addResources({
+    main_llm: proxy.resource(what.sampling),
+    ...context.resources,
+  });
   return await runRollouts({
-    store: run.store,
+    store,
     tasks: what.tasks,
     mode: what.mode,
     resourcesId: resources_id,
-    metadata: what.metadata,
+    metadata: { ...what.metadata, agent_settings: settings.agentSettings },
     config: {
       // The runner ends an attempt itself; these free one whose runner is gone.
-      timeout_seconds: run.settings.attemptTimeoutSeconds + 60,
+      timeout_seconds: settings.attemptTimeoutSeconds + 60,
       unresponsive_seconds: 120,
     },
-    timeoutSeconds: run.settings.phaseTimeoutSeconds,
-    signal: run.signal,
-    onProgress: (progress) => run.onProgress(what.label, progress),
+    timeoutSeconds: settings.phaseTimeoutSeconds,
+    signal,
+    onProgress: (progress) => context.onProgress(what.label, progress),
   });
 }

@@ -1,62 +1,49 @@
-import { adaptProxySpans } from "../adapter/proxy-adapter.ts";
-import type { EngineCheckpoint } from "../engine/vllm.ts";
 import { spanNames } from "../protocol/semconv.ts";
+import type { AlgorithmContext } from "./algorithm.ts";
 import { summariseTraining } from "./evaluation.ts";
-import type { Improvement } from "./improvement.ts";
 import { rollOut } from "./published-rollouts.ts";
 import { createRandom } from "./random.ts";
 import type { IterationReport } from "./report.ts";
 import type { FinishedRollout } from "./rollouts.ts";
-import { selectRows } from "./select.ts";
+import { type Selection, selectRows } from "./select.ts";
 import { Stopwatch } from "./stopwatch.ts";
-import { replaceWeights, trainVersion } from "./weights.ts";
 
-/** One iteration up to the swap: roll out, score, select, train. Without anything to learn from there is no next checkpoint. */
-export async function playRound(
-  run: Improvement,
-  iteration: number,
-  current: EngineCheckpoint,
-): Promise<{ report: IterationReport; next?: EngineCheckpoint }> {
-  const { settings } = run;
+/** One iteration up to the swap: roll out, score, select, train. With nothing to learn from, nothing is trained. */
+export async function playRound(context: AlgorithmContext, iteration: number): Promise<IterationReport> {
+  const { settings, engine, train } = context;
   const clock = new Stopwatch();
-  // The trainer's imports take half of its time; they need no GPU and can run beside the rollouts.
-  const trainer = run.startTrainer();
-  try {
-    const rollouts = await clock.time("rollouts", () =>
-      rollOut(run, {
-        tasks: createRandom(settings.seed * 1_000 + iteration).shuffle([...run.tasks.train]),
-        mode: "train",
-        sampling: settings.model.sampling_parameters,
-        metadata: { purpose: "train", iteration },
-        label: `iteration ${iteration} rollouts`,
-      }),
-    );
-    const selection = await clock.time("rows", async () => select(run, iteration, rollouts));
-    const report = describeRound(iteration, rollouts, selection, clock.seconds);
-    if (selection.noUpdate !== undefined) return { report: { ...report, reason: selection.noUpdate } };
-    const trained = await clock.time("train", () =>
-      trainVersion(run, trainer, iteration, current, selection.kept),
-    );
-    report.training = {
-      steps: trained.result.steps,
-      loss_before: trained.result.loss_before,
-      loss_after: trained.result.loss_after,
-    };
-    report.served = await clock.time("swap", () => replaceWeights(run, trained.checkpoint, trained.result));
-    report.updated = true;
-    return { report, next: trained.checkpoint };
-  } finally {
-    await trainer.stop();
-  }
+  // The trainer's imports take much of its time; they need no GPU and can run beside the rollouts.
+  if (engine.canTrain) engine.prepareTraining();
+  const rollouts = await clock.time("rollouts", () =>
+    rollOut(context, {
+      tasks: createRandom(settings.seed * 1_000 + iteration).shuffle([...train]),
+      mode: "train",
+      sampling: settings.model.sampling_parameters,
+      metadata: { purpose: "train", iteration },
+      label: `iteration ${iteration} rollouts`,
+    }),
+  );
+  const selection = await clock.time("rows", async () => select(context, iteration, rollouts));
+  const report = describeRound(iteration, rollouts, selection, clock.seconds);
+  const reason = engine.canTrain ? selection.noUpdate : "the engine is not ours and takes no new weights";
+  if (reason !== undefined) return { ...report, reason };
+  const trained = await clock.time("train", () => engine.train(selection.kept, `version_${iteration}`));
+  const { steps, loss_before, loss_after } = trained.result;
+  report.training = { steps, loss_before, loss_after };
+  report.served = await clock.time("swap", async () => {
+    await context.proxy.flush();
+    return await engine.serve(trained);
+  });
+  return { ...report, updated: true };
 }
 
-function select(run: Improvement, iteration: number, rollouts: FinishedRollout[]) {
-  const { rule, fraction, seed, shuffleRewards, maxModelLen, model } = run.settings;
+function select(context: AlgorithmContext, iteration: number, rollouts: FinishedRollout[]): Selection {
+  const { rule, fraction, seed, shuffleRewards, maxModelLen, model } = context.settings;
   return selectRows({
     rollouts: rollouts.map(({ rollout, spans }) => ({
       rollout_id: rollout.rollout_id,
       status: rollout.status,
-      ...adaptProxySpans(spans),
+      ...context.adapter(spans),
     })),
     rule,
     fraction,
@@ -69,7 +56,7 @@ function select(run: Improvement, iteration: number, rollouts: FinishedRollout[]
 function describeRound(
   iteration: number,
   rollouts: FinishedRollout[],
-  selection: ReturnType<typeof select>,
+  selection: Selection,
   seconds: Record<string, number>,
 ): IterationReport {
   const failures = countBy(rollouts.map(({ failure }) => failure).filter((failure) => failure !== undefined));

@@ -1,0 +1,88 @@
+import type { DroppedCall, Triplet } from "../adapter/triplet.ts";
+import type { TrainResult } from "../engine/trainer.ts";
+import type { EngineCheckpoint } from "../engine/vllm.ts";
+import type { Logger } from "../log.ts";
+import type { StoreApi } from "../protocol/store-api.ts";
+import type { JsonObject, LlmResource, NamedResources, Span } from "../protocol/types.ts";
+import type { RunFolder } from "../run-folder.ts";
+import type { ModelSettings } from "./model-settings.ts";
+import type { IterationReport, Report, VersionReport } from "./report.ts";
+import type { RolloutProgress } from "./rollouts.ts";
+import type { Row } from "./rows.ts";
+import type { ServedDifference } from "./served-weights.ts";
+
+/**
+ * What drives a run: queues rollouts, learns from what they leave behind, hands new weights to the engine. The built-in
+ * one is written against the same interface as a user's, whose file exports it as its default.
+ */
+export type Algorithm = (context: AlgorithmContext) => Promise<Report | void>;
+
+export interface AlgorithmContext {
+  settings: AlgorithmSettings;
+  store: StoreApi;
+  proxy: AlgorithmProxy;
+  engine: AlgorithmEngine;
+  /** Spans of one attempt → what the model saw, said and was rewarded with. */
+  adapter: TraceAdapter;
+  /** Tasks, as they were read. */
+  train: unknown[];
+  validation: unknown[];
+  /** Published beside the model with every rollout. */
+  resources: NamedResources;
+  folder: RunFolder;
+  /** Aborted when the run is stopped. */
+  signal: AbortSignal;
+  log: Logger;
+  /** Lines for the user. */
+  say: (line: string) => void;
+  onProgress: (phase: string, progress: RolloutProgress) => void;
+  onVersion: (version: VersionReport) => void;
+  onIteration: (iteration: IterationReport) => void;
+}
+
+export interface AlgorithmSettings {
+  iterations: number;
+  seed: number;
+  profile: "cpu" | "cuda";
+  between: "swap" | "restart";
+  rule: "above-mean" | "recipe";
+  fraction: number;
+  shuffleRewards: boolean;
+  attemptTimeoutSeconds: number;
+  phaseTimeoutSeconds: number;
+  trainerThreads: number;
+  maxModelLen: number;
+  model: ModelSettings;
+  modelName: string;
+  /** Settings for the agent, sent along with every rollout. */
+  agentSettings: JsonObject;
+}
+
+export interface AlgorithmProxy {
+  /** What agents are given to reach the model: with these sampling parameters. */
+  resource(samplingParameters: JsonObject): LlmResource;
+  /** Returns when every recorded call is in the store. */
+  flush(): Promise<void>;
+}
+
+export interface AlgorithmEngine {
+  /** What is served now. */
+  readonly checkpoint: EngineCheckpoint;
+  /** False for an engine that somebody else runs: new weights cannot be handed to it. */
+  readonly canTrain: boolean;
+  /** Starts the trainer's imports, so that they run beside the rollouts. */
+  prepareTraining(): void;
+  /** Fine-tunes the served checkpoint; the result is proven and lies in `models/NAME`, but is not served yet. */
+  train(rows: Row[], name: string): Promise<TrainedCheckpoint>;
+  /** Puts the new weights in, checks by log-probabilities that they are served, and lets calls through again. */
+  serve(trained: TrainedCheckpoint): Promise<ServedCheckpoint>;
+}
+
+export interface TrainedCheckpoint {
+  checkpoint: EngineCheckpoint;
+  result: TrainResult;
+}
+
+export type ServedCheckpoint = { method: "swap" | "restart" } & ServedDifference;
+
+export type TraceAdapter = (spans: Span[]) => { triplets: Triplet[]; dropped: DroppedCall[] };
