@@ -35,6 +35,39 @@ const commands: CommandEntry[] = [
     load: async () => (await import("./commands/allinone.ts")).allinone,
   },
   {
+    name: "store",
+    summary: "the durable store alone: rollouts, attempts, spans, resources",
+    settings: ["store.port", "store.db", "store.scan_debounce_seconds", "log_level"],
+    load: async () => (await import("./commands/store.ts")).serveStoreCommand,
+  },
+  {
+    name: "runners",
+    summary: "workers that run an agent on the rollouts of a store",
+    settings: [
+      "agent",
+      "store.url",
+      "store.connect_seconds",
+      "runners.count",
+      "runners.concurrency",
+      "runners.tracer",
+      "runners.prefix",
+      "rollouts.attempt_timeout_seconds",
+      "uv",
+      "uvx",
+      "log_level",
+    ],
+    addOptions: (command) =>
+      command.argument("[agent]", "agent file (TypeScript); the math agent when absent"),
+    load: async () => (await import("./commands/runners-here.ts")).runnersHere,
+  },
+  {
+    name: "algo",
+    summary: "the algorithm with its proxy, engine and trainer, on a store and runners that run elsewhere",
+    addOptions: (command) =>
+      command.argument("[algorithm]", "file with an algorithm of your own; the built-in one when absent"),
+    load: async () => (await import("./commands/algo.ts")).algo,
+  },
+  {
     name: "setup",
     summary: "make the Python environment now instead of on first use",
     settings: ["profile", "python", "uv", "cache", "log_level"],

@@ -13,7 +13,11 @@ import { untilReachable } from "./runner/store-readiness.ts";
 export async function runRunners(options: RunnersOptions): Promise<RunnersOutcome> {
   const settings = checkRunnersSettings(options);
   const store = connectStore(settings.storeUrl, options.log === undefined ? {} : { log: options.log });
-  const health = await untilReachable(() => store.health(), settings.storeUrl, options.signal);
+  const health = await untilReachable(() => store.health(), settings.storeUrl, {
+    signal: options.signal,
+    limitSeconds: settings.connectSeconds,
+    say: (message) => options.onEvent?.({ event: "waiting", message }),
+  });
   try {
     return await superviseRunners(settings, options, {
       store,

@@ -59,6 +59,15 @@ export function text(
   });
 }
 
+export function url(description: string): Setting<string> {
+  return make("", description, "url", false, (given) => {
+    if (typeof given === "string" && URL.canParse(given) && /^https?:$/.test(new URL(given).protocol)) {
+      return given.replace(/\/+$/, "");
+    }
+    throw new Error("expected an address that starts with http:// or https://");
+  });
+}
+
 export function choice<const Value extends string>(
   values: readonly Value[],
   fallback: NoInfer<Value>,

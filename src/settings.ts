@@ -1,5 +1,5 @@
 import { logLevels } from "./log.ts";
-import { choice, integer, optional, real, text, toggle } from "./setting.ts";
+import { choice, integer, optional, real, text, toggle, url } from "./setting.ts";
 
 const port = { minimum: 1, maximum: 65_535 };
 
@@ -25,8 +25,27 @@ export const settings = {
   "tasks.validation_limit": optional(integer(0, "use only the first n validation tasks", { minimum: 1 })),
 
   "store.port": integer(4747, "port of the store", port),
-  "proxy.port": integer(12_358, "port of the recording proxy", port),
+  "store.url": optional(
+    url(
+      "a store that runs already, ours or Agent-lightning's; `runners` and `algo` look at http://127.0.0.1:4747",
+    ),
+  ),
+  "store.db": text("agl.db", "file of `agl store`; :memory: keeps nothing", "file"),
+  "store.scan_debounce_seconds": real(10, "least time between two looks for attempts past their limits"),
+  "store.connect_seconds": integer(600, "how long to wait for a store to answer", { minimum: 1 }),
 
+  "proxy.port": integer(12_358, "port of the recording proxy", port),
+  "proxy.url": optional(url("a proxy that runs already and forwards to the engine")),
+  "proxy.model_list": optional(
+    text("", "models of `agl proxy` (JSON), in the form of LiteLLM's model_list", "file"),
+  ),
+  "proxy.off": toggle("give agents the engine itself; needs runners.tracer openai and adapter tracer"),
+  adapter: choice(["proxy", "tracer"], "proxy", "whose spans become rows: the proxy's, or the tracer's"),
+
+  "engine.url": optional(
+    url("an OpenAI-compatible server that runs already, ending in /v1; it gets no new weights"),
+  ),
+  "engine.api_key": text("dummy", "key for engine.url", "key"),
   "engine.port": optional(integer(12_316, "TCP port of the engine; a private socket when unset", port)),
   "engine.between": choice(["swap", "restart"], "swap", "how new weights get into the engine"),
   "engine.max_model_len": optional(integer(0, "context length served, in tokens", { minimum: 16 })),
@@ -34,6 +53,21 @@ export const settings = {
 
   "runners.count": integer(4, "runner workers", { minimum: 1, maximum: 256 }),
   "runners.concurrency": integer(4, "attempts each worker holds at once", { minimum: 1, maximum: 256 }),
+
+  "runners.tracer": choice(
+    ["otel", "openai"],
+    "otel",
+    "what runners record: rewards and tools, or the calls of the agent's OpenAI client as well",
+  ),
+  "runners.prefix": text("Worker-", "beginning of the workers' names; differs between runners of one store"),
+  "runners.agent_name": optional(
+    text(
+      "",
+      "agent that `algo` waits for; that of `agent`, or the math agent for the small model's tasks",
+      "name",
+    ),
+  ),
+  "runners.connect_seconds": integer(600, "how long `algo` waits for a runner", { minimum: 1 }),
 
   "rollouts.attempt_timeout_seconds": integer(300, "limit of one attempt", { minimum: 1 }),
   "rollouts.phase_timeout_seconds": integer(7_200, "limit of one phase of rollouts", { minimum: 1 }),

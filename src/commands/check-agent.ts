@@ -6,20 +6,30 @@ import { selfCommand } from "../self.ts";
 
 /** Marks our line among what an agent file itself prints. */
 const answerSchema = v.variant("event", [
-  v.object({ event: v.literal("agent-loaded"), commands: v.record(v.string(), v.string()) }),
+  v.object({
+    event: v.literal("agent-loaded"),
+    name: v.string(),
+    commands: v.record(v.string(), v.string()),
+  }),
   v.object({ event: v.literal("failed"), message: v.string(), remedy: v.optional(v.string()) }),
 ]);
 
 export type AgentAnswer = v.InferOutput<typeof answerSchema>;
 
+export interface CheckedAgent {
+  name: string;
+  /** Of its tool servers, by their names. */
+  commands: Record<string, string>;
+}
+
 const loadLimitMs = 60_000;
 const wrongInput = 2;
 
 /**
- * Loads an agent file in a process of its own, so that whatever it does while it loads harms nobody, and returns the
- * commands of its tool servers by their names. Throws with what is wrong with it.
+ * Loads an agent file in a process of its own, so that whatever it does while it loads harms nobody. Throws with what is
+ * wrong with it.
  */
-export async function checkAgent(file: string, signal: AbortSignal): Promise<Record<string, string>> {
+export async function checkAgent(file: string, signal: AbortSignal): Promise<CheckedAgent> {
   signal.throwIfAborted();
   let answer: AgentAnswer | undefined;
   const child = spawnGuarded(selfCommand(["__load-agent", file]), {
@@ -36,7 +46,7 @@ export async function checkAgent(file: string, signal: AbortSignal): Promise<Rec
   clearTimeout(timer);
   signal.removeEventListener("abort", stop);
   signal.throwIfAborted();
-  if (answer?.event === "agent-loaded") return answer.commands;
+  if (answer?.event === "agent-loaded") return { name: answer.name, commands: answer.commands };
   throw refusal(file, answer, exit.stopped ? undefined : describeExit(exit));
 }
 

@@ -8,8 +8,8 @@ import type { Config } from "../config.ts";
 import { checkBaseModel } from "../engine/base-model.ts";
 import { childEnvironment } from "../engine/child-environment.ts";
 import { chooseProfile, type Profile } from "../engine/profile.ts";
-import { AglError } from "../errors.ts";
-import { checkAgent } from "./check-agent.ts";
+import { AglError, UsageError } from "../errors.ts";
+import { type CheckedAgent, checkAgent } from "./check-agent.ts";
 import { checkPorts } from "./ports.ts";
 import { namedPython } from "./python.ts";
 
@@ -23,14 +23,22 @@ export interface Inputs {
   python: string | undefined;
   /** The built-in math agent when undefined. */
   agent: string | undefined;
+  /** Name of the agent that the tasks are for, when it is known. */
+  agentName: string | undefined;
   /** What tool commands mean by `uvx`, when it is not the one on PATH. */
   uvx: string[] | undefined;
   tasks: { train: unknown[]; validation: unknown[] };
 }
 
+export interface InputsPlan {
+  ownRunners: boolean;
+  storeUrl: string | undefined;
+}
+
 /** Everything that a user can get wrong, checked before anything is started or written into the run's folder. */
-export async function readInputs(config: Config, signal: AbortSignal): Promise<Inputs> {
-  checkPorts(config);
+export async function readInputs(config: Config, plan: InputsPlan, signal: AbortSignal): Promise<Inputs> {
+  checkPorts(config, { store: plan.storeUrl === undefined });
+  checkRecording(config);
   const cache = cacheFolder(config.cache);
   const assets = await assetFolder(cache);
   const modelFolder = resolve(config.model ?? join(assets, "data", "small-model"));
@@ -41,14 +49,34 @@ export async function readInputs(config: Config, signal: AbortSignal): Promise<I
   const python = config.python === undefined ? undefined : await namedPython(config.python, profile, signal);
   const agent = config.agent === undefined ? undefined : resolve(config.agent);
   const uvx = uvxCommand(config);
-  const commands =
-    agent === undefined
-      ? Object.fromEntries(
-          Object.entries(mathAgent.tools ?? {}).map(([name, { command }]) => [name, command]),
-        )
-      : await checkAgent(agent, signal);
-  for (const [name, command] of Object.entries(commands)) checkToolCommand(name, command, uvx);
-  return { assets, cache, profile, modelFolder, model, python, agent, uvx, tasks };
+  const { name, commands } = agent === undefined ? builtInAgent() : await checkAgent(agent, signal);
+  if (plan.ownRunners) {
+    for (const [server, command] of Object.entries(commands)) checkToolCommand(server, command, uvx);
+  }
+  const wanted = agent === undefined && config["tasks.train"] !== undefined ? undefined : name;
+  const agentName = config["runners.agent_name"] ?? wanted;
+  return { assets, cache, profile, modelFolder, model, python, agent, agentName, uvx, tasks };
+}
+
+function builtInAgent(): CheckedAgent {
+  const commands = Object.entries(mathAgent.tools).map(([name, { command }]) => [name, command]);
+  return { name: mathAgent.name, commands: Object.fromEntries(commands) };
+}
+
+/** Somebody has to record the calls, and what is recorded has to be read. */
+function checkRecording(config: Config): void {
+  if (config["proxy.off"] && (config["runners.tracer"] !== "openai" || config.adapter !== "tracer")) {
+    throw new UsageError(
+      `proxy.off: nobody would record token ids with runners.tracer ${config["runners.tracer"]} and adapter ${config.adapter}`,
+      "add --runners-tracer openai --adapter tracer",
+    );
+  }
+  if (config.adapter === "tracer" && config["runners.tracer"] !== "openai") {
+    throw new UsageError(
+      `adapter tracer: runners.tracer ${config["runners.tracer"]} records no calls`,
+      "add --runners-tracer openai, or use adapter proxy",
+    );
+  }
 }
 
 function readTaskFiles(config: Config, ours: string): Inputs["tasks"] {
@@ -62,7 +90,7 @@ function readTaskFiles(config: Config, ours: string): Inputs["tasks"] {
 }
 
 /** The uvx that was named, or that of the uv that was named. */
-function uvxCommand(config: Config): string[] | undefined {
+export function uvxCommand(config: Config): string[] | undefined {
   if (config.uvx !== undefined) return [resolve(config.uvx)];
   if (config.uv !== undefined) return [resolve(config.uv), "tool", "run"];
   return undefined;

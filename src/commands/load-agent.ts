@@ -6,9 +6,9 @@ import type { AgentAnswer } from "./check-agent.ts";
 export async function loadAgentFile([file]: string[]): Promise<number> {
   if (file === undefined) throw new UsageError("__load-agent: no file is named");
   try {
-    const { tools = {} } = await loadAgent(file);
+    const { name: agentName, tools = {} } = await loadAgent(file);
     const commands = Object.fromEntries(Object.entries(tools).map(([name, { command }]) => [name, command]));
-    answer({ event: "agent-loaded", commands });
+    answer({ event: "agent-loaded", name: agentName, commands });
     return 0;
   } catch (error) {
     const remedy = error instanceof AglError && error.remedy !== undefined ? { remedy: error.remedy } : {};

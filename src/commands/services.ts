@@ -1,59 +1,142 @@
 import { symlinkSync } from "node:fs";
 import { join } from "node:path";
-import type { ImprovementSettings } from "../algorithm/improvement.ts";
+import type { AlgorithmProxy, AlgorithmSettings } from "../algorithm/algorithm.ts";
 import { connectStore } from "../client/http-store.ts";
 import type { Config } from "../config.ts";
-import { type EngineCheckpoint, VllmEngine } from "../engine/vllm.ts";
+import { freePort } from "../engine/port-owner.ts";
+import { type EngineAddress, type EngineCheckpoint, VllmEngine } from "../engine/vllm.ts";
 import type { Logger } from "../log.ts";
 import type { StoreApi } from "../protocol/store-api.ts";
+import { proxyResource } from "../proxy/resource.ts";
 import type { RunFolder } from "../run-folder.ts";
-import { type RunningProxy, startProxyWorker, startStoreWorker } from "../service-workers.ts";
+import { untilReachable } from "../runner/store-readiness.ts";
+import { startProxyWorker, startStoreWorker } from "../service-workers.ts";
 import { failAbandonedAttempts } from "./abandoned-attempts.ts";
 import type { Inputs } from "./inputs.ts";
 import { startRunnerProcess } from "./runner-process.ts";
 import { RunnerSupervision } from "./runner-supervision.ts";
+import { runnerSettings } from "./runner-settings.ts";
 import type { Shutdown } from "./shutdown.ts";
 
 const loopback = "127.0.0.1";
 const runnersReadyMs = 300_000;
 const runnersStopMs = 15_000;
-const workerPrefix = "Worker-";
+const flushMs = 30_000;
 
 export interface ServiceContext {
   config: Config;
   folder: RunFolder;
   log: Logger;
   say: (line: string) => void;
+  signal: AbortSignal;
   shutdown: Shutdown;
 }
 
-export interface StoreAndProxy {
-  storeUrl: string;
+export interface RunStore {
+  url: string;
   store: StoreApi;
-  proxy: RunningProxy;
 }
 
-export async function startStoreAndProxy(context: ServiceContext): Promise<StoreAndProxy> {
-  const { config, folder, say, shutdown } = context;
-  const storeServer = await startStoreWorker({
+/** A store of the run's own, in its folder. */
+export async function startStore({ config, folder, say, shutdown }: ServiceContext): Promise<RunStore> {
+  const server = await startStoreWorker({
     path: join(folder.path, "store.db"),
     hostname: loopback,
     port: config["store.port"],
     logFile: join(folder.logs, "store.log"),
   });
-  shutdown.add("store", () => storeServer.stop());
-  say(`store: ${storeServer.url}`);
-  const store = connectStore(storeServer.url);
+  shutdown.add("store", () => server.stop());
+  say(`store: ${server.url}`);
+  return useStore(server.url, shutdown);
+}
+
+/** A store that somebody else runs; waits until it answers. */
+export async function joinStore(
+  url: string,
+  { config, say, signal, shutdown }: Omit<ServiceContext, "folder" | "log">,
+): Promise<RunStore> {
+  const found = useStore(url, shutdown);
+  await untilReachable(() => found.store.health(), url, {
+    signal,
+    limitSeconds: config["store.connect_seconds"],
+    say,
+  });
+  signal.throwIfAborted();
+  say(`store: ${url}`);
+  return found;
+}
+
+function useStore(url: string, shutdown: Shutdown) {
+  const store = connectStore(url);
   shutdown.add("store client", async () => store.close());
+  return { url, store };
+}
+
+export interface RunProxy extends AlgorithmProxy {
+  /** Lets calls through to the engine with this checkpoint in it, or holds them off. */
+  route(engine: EngineAddress, checkpoint: EngineCheckpoint | undefined): Promise<void>;
+}
+
+/** The run's own recording proxy. */
+export async function startProxy(
+  modelName: string,
+  storeUrl: string,
+  { config, folder, say, shutdown }: ServiceContext,
+): Promise<RunProxy> {
   const proxy = await startProxyWorker({
-    storeUrl: storeServer.url,
+    storeUrl,
     hostname: loopback,
     port: config["proxy.port"],
     logFile: join(folder.logs, "proxy.log"),
   });
   shutdown.add("proxy", () => proxy.stop());
-  say(`proxy: ${proxy.url}/v1`);
-  return { storeUrl: storeServer.url, store, proxy };
+  const endpoint = `${proxy.url}/v1`;
+  say(`proxy: ${endpoint}`);
+  return {
+    resource: (sampling) => proxyResource(endpoint, modelName, sampling),
+    flush: () => proxy.flush(flushMs),
+    route: (engine, checkpoint) =>
+      proxy.setUpstreams(
+        checkpoint === undefined
+          ? []
+          : [
+              {
+                modelName,
+                model: modelName,
+                baseUrl: `${engine.origin}/v1`,
+                ...(engine.unixSocket === undefined ? {} : { unixSocket: engine.unixSocket }),
+                ...(engine.apiKey === undefined ? {} : { apiKey: engine.apiKey }),
+                checkpoint: checkpoint.name,
+                provider: "hosted_vllm",
+              },
+            ],
+      ),
+  };
+}
+
+/** A proxy that somebody else runs: it is told nothing, and records what it records. */
+export function joinProxy(modelName: string, { config, say }: ServiceContext): RunProxy {
+  const endpoint = config["proxy.url"] as string;
+  say(`proxy: ${endpoint} (not ours)`);
+  return {
+    resource: (sampling) => proxyResource(endpoint, modelName, sampling),
+    // Its calls are stored when the runner ends an attempt, or when it says so.
+    flush: () => Promise.resolve(),
+    route: () => Promise.resolve(),
+  };
+}
+
+/** No proxy: agents talk to the engine, and the runners' tracer records. */
+export function withoutProxy(modelName: string, engine: () => EngineAddress): RunProxy {
+  return {
+    resource: (sampling) => ({
+      ...proxyResource(`${engine().origin}/v1`, modelName, sampling),
+      resource_type: "llm",
+      api_key: engine().apiKey ?? null,
+    }),
+    flush: () => Promise.resolve(),
+    route: () => Promise.resolve(),
+  };
 }
 
 /** `models/version_0` is a link to the base model, so that all versions lie side by side. */
@@ -63,12 +146,14 @@ export function linkBase(modelFolder: string, folder: RunFolder): EngineCheckpoi
   return { path, name: "version_0" };
 }
 
-export function createEngine(
-  settings: ImprovementSettings,
+export function createVllm(
+  settings: AlgorithmSettings,
   python: string,
   { config, folder, log, shutdown }: ServiceContext,
 ): VllmEngine {
-  const port = config["engine.port"];
+  // Who reaches the engine without our proxy needs a port.
+  const direct = config["proxy.off"] || config["proxy.url"] !== undefined;
+  const port = config["engine.port"] ?? (direct ? freePort() : undefined);
   const engine = new VllmEngine({
     python,
     profile: settings.profile,
@@ -87,11 +172,11 @@ export function createEngine(
 
 export function startRunners(
   inputs: Inputs,
-  { storeUrl, store }: StoreAndProxy,
+  { url, store }: RunStore,
   { config, folder, say, shutdown }: ServiceContext,
 ): RunnerSupervision {
-  const options = runnerOptions(config, inputs, storeUrl);
-  const isOurs = (worker: string) => worker.startsWith(workerPrefix);
+  const options = runnerSettings(config, { storeUrl: url, agent: inputs.agent, uvx: inputs.uvx });
+  const isOurs = (worker: string) => worker.startsWith(config["runners.prefix"]);
   const runners = new RunnerSupervision({
     start: () =>
       startRunnerProcess(options, {
@@ -108,20 +193,4 @@ export function startRunners(
     await failAbandonedAttempts(store, { isOurs, reason: "cancelled", error: "the run was stopped" });
   });
   return runners;
-}
-
-function runnerOptions(config: Config, inputs: Inputs, storeUrl: string): Record<string, unknown> {
-  const { agent, uvx, model } = inputs;
-  return {
-    storeUrl,
-    workerPrefix,
-    workers: config["runners.count"],
-    concurrency: config["runners.concurrency"],
-    attemptTimeoutSeconds: config["rollouts.attempt_timeout_seconds"],
-    ...(agent === undefined ? {} : { agentFile: agent }),
-    ...(agent === undefined && model.relative_tolerance !== undefined
-      ? { agentSettings: { relativeTolerance: model.relative_tolerance } }
-      : {}),
-    ...(uvx === undefined ? {} : { uvx }),
-  };
 }

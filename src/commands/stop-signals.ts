@@ -24,3 +24,10 @@ export function stopOnSignals(say: (line: string) => void): { signal: AbortSigna
     },
   };
 }
+
+/** Waits for the stop and returns its exit code: for servers, whose end is always a stop. */
+export async function untilStopped(signal: AbortSignal): Promise<number> {
+  if (!signal.aborted)
+    await new Promise((resolve) => signal.addEventListener("abort", resolve, { once: true }));
+  return signal.reason instanceof AglError ? signal.reason.exitCode : 1;
+}

@@ -7,6 +7,8 @@ export interface EngineAddress {
   /** Without a path: `http://127.0.0.1:12316`, or any host name when `unixSocket` is set. */
   origin: string;
   unixSocket?: string;
+  /** Of a server that somebody else runs. */
+  apiKey?: string;
 }
 
 const modelList = v.object({ data: v.array(v.object({ id: v.string() })) });

@@ -7,6 +7,8 @@ import { type ChildExit, describeExit, type GuardedChild, spawnGuarded } from ".
 import { type EngineAddress, EngineClient } from "./engine-client.ts";
 import { type PrivateSocket, privateSocket } from "./socket-path.ts";
 
+export type { EngineAddress };
+
 export type EngineState = "stopped" | "starting" | "ready" | "stopping" | "failed";
 
 export interface EngineCheckpoint {

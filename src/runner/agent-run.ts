@@ -1,5 +1,6 @@
 import OpenAI from "openai";
 import type { Agent, AgentContext, ToolAnswer } from "../agent/agent.ts";
+import { mergeSettings } from "../agent/settings.ts";
 import { type DirectFetch, directFetch } from "../client/loopback-fetch.ts";
 import type { JsonObject } from "../protocol/types.ts";
 import { finiteReward, rewardOf } from "./reward.ts";
@@ -61,7 +62,13 @@ export class AgentRun {
   /** Never throws: what became of it is `outcome`. */
   async execute(agent: Agent): Promise<void> {
     try {
-      const reward = rewardOf(await agent.run(this.#job.task, this.#context));
+      // A rollout's own settings are checked here, so that a wrong one fails its rollout and no other.
+      const { agentSettings } = this.#job;
+      const context = {
+        ...this.#context,
+        settings: mergeSettings(agent.name, this.#context.settings, agentSettings),
+      };
+      const reward = rewardOf(await agent.run(this.#job.task, context));
       this.outcome = { type: "finished", key: this.key, reward };
     } catch (error) {
       this.outcome = { type: "threw", key: this.key, error: reportError(error) };

@@ -165,6 +165,7 @@ class RunningAttempt {
         samplingParameters: llm.sampling_parameters,
       },
       resources,
+      agentSettings: objectOr(this.#rollout.metadata?.["agent_settings"], {}),
       tools: this.#options.tools.definitions,
       tracer: this.#options.tracer,
     };
@@ -213,4 +214,8 @@ class RunningAttempt {
       seconds: Math.round(performance.now() - this.#startedMs) / 1000,
     };
   }
+}
+
+function objectOr(value: unknown, fallback: JsonObject): JsonObject {
+  return typeof value === "object" && value !== null && !Array.isArray(value) ? { ...value } : fallback;
 }

@@ -26,6 +26,8 @@ const runnerEventSchema = v.variant("event", [
     seconds: v.number(),
   }),
   attemptEndedSchema,
+  /** Nothing is wrong yet; what is missing is said once. */
+  v.object({ event: v.literal("waiting"), message: v.string() }),
   v.object({
     event: v.literal("worker-replaced"),
     worker: v.string(),

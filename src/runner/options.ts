@@ -24,6 +24,8 @@ export const runnersSettingsSchema = v.object({
   attemptTimeoutSeconds: v.optional(positive, 300),
   /** From the abort signal at the limit until the thread is ended. */
   graceSeconds: v.optional(positive, 5),
+  /** How long to wait for a store that does not answer yet. */
+  connectSeconds: v.optional(positive, 30),
   /** Held dequeues, at a store that knows `wait_seconds`. */
   waitSeconds: v.optional(positive, 20),
   /** Between dequeues, at a store that does not. */

@@ -39,6 +39,8 @@ export class RunnerSlot {
   #tools: ToolServers = new ToolServers({ servers: {}, environment: {}, gate: new DownloadGate() });
   #worker: Promise<AgentWorker> | undefined;
   readonly #running = new Set<Promise<void>>();
+  /** Told with every heartbeat, so that a run can see who can do its work. */
+  #agentName: { agent?: string } = {};
   /** Rejected when no thread can be started any more. */
   readonly #givenUp = Promise.withResolvers<never>();
 
@@ -51,6 +53,7 @@ export class RunnerSlot {
   async prepare(): Promise<{ agent: LoadedAgent; tools: string[] }> {
     const { worker, agent } = await this.#startWorker();
     this.#worker = Promise.resolve(worker);
+    this.#agentName = { agent: agent.name };
     this.#tools = new ToolServers({
       ...this.#options.tools,
       servers: agent.tools,
@@ -212,7 +215,7 @@ export class RunnerSlot {
   async #beat(): Promise<void> {
     const { store, label, stats, log } = this.#options;
     try {
-      await store.updateWorker(label, stats());
+      await store.updateWorker(label, { ...stats(), ...this.#agentName });
     } catch (error) {
       log.warning("a worker's heartbeat was not taken", { worker: label, error: messageOf(error) });
     }

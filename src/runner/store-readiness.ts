@@ -1,24 +1,34 @@
 import { AglError } from "../errors.ts";
 import { pause } from "./pause.ts";
 
-const limitMs = 30_000;
 const betweenMs = 250;
+
+export interface ReachOptions {
+  signal?: AbortSignal | undefined;
+  /** 30 s by default. */
+  limitSeconds?: number;
+  /** Told once that the store is waited for. */
+  say?: (line: string) => void;
+}
 
 /** Asks until the store answers; undefined when the signal comes first. */
 export async function untilReachable<Health extends { ok: boolean }>(
   ask: () => Promise<Health>,
   url: string,
-  signal: AbortSignal = new AbortController().signal,
+  { signal = new AbortController().signal, limitSeconds = 30, say }: ReachOptions = {},
 ): Promise<Health | undefined> {
-  const deadline = performance.now() + limitMs;
+  const deadline = performance.now() + limitSeconds * 1_000;
+  let said = false;
   while (!signal.aborted) {
     const health = await ask();
     if (health.ok) return health;
     if (performance.now() >= deadline) {
-      throw new AglError("store", `no store answers at ${url}`, {
-        remedy: "start it first, or give its address",
+      throw new AglError("store", `no store answers at ${url} (waited ${limitSeconds} s)`, {
+        remedy: "start it with `agl store`, or name its address with --store-url",
       });
     }
+    if (!said) say?.(`waiting: no store answers at ${url} yet`);
+    said = true;
     await pause(betweenMs, signal);
   }
   return undefined;

@@ -37,6 +37,8 @@ export interface RunJob {
   mode: Mode | null;
   llm: AgentLlm;
   resources: NamedResources;
+  /** Of this rollout alone, on top of the runners' own. */
+  agentSettings: JsonObject;
   tools: ToolDefinition[];
   tracer: TracerName;
 }

@@ -1,10 +1,10 @@
 import { availableParallelism } from "node:os";
-import type { ImprovementSettings } from "../algorithm/improvement.ts";
+import type { AlgorithmSettings } from "../algorithm/algorithm.ts";
 import type { Config } from "../config.ts";
 import type { Inputs } from "./inputs.ts";
 
 /** What was configured, and for the rest what the model's own settings say. */
-export function improvementSettings(config: Config, inputs: Inputs): ImprovementSettings {
+export function algorithmSettings(config: Config, inputs: Inputs): AlgorithmSettings {
   const { training, ...model } = inputs.model;
   return {
     iterations: config.iterations,
@@ -19,6 +19,10 @@ export function improvementSettings(config: Config, inputs: Inputs): Improvement
     trainerThreads: config["trainer.threads"] ?? availableParallelism(),
     maxModelLen: config["engine.max_model_len"] ?? inputs.model.max_model_len,
     modelName: config.model_name ?? inputs.model.served_name,
+    agentSettings:
+      inputs.agent === undefined && inputs.model.relative_tolerance !== undefined
+        ? { relativeTolerance: inputs.model.relative_tolerance }
+        : {},
     model: {
       ...model,
       training: {

@@ -1,0 +1,258 @@
+import { join } from "node:path";
+import { version as programVersion } from "../../package.json" with { type: "json" };
+import { adaptProxySpans } from "../adapter/proxy-adapter.ts";
+import { adaptTracerSpans } from "../adapter/tracer-adapter.ts";
+import type {
+  Algorithm,
+  AlgorithmContext,
+  AlgorithmEngine,
+  AlgorithmSettings,
+} from "../algorithm/algorithm.ts";
+import { ExternalEngine } from "../algorithm/external-engine.ts";
+import { improve } from "../algorithm/improve.ts";
+import { ManagedEngine } from "../algorithm/managed-engine.ts";
+import { writeReport } from "../algorithm/report.ts";
+import { Stopwatch } from "../algorithm/stopwatch.ts";
+import type { Config } from "../config.ts";
+import { startTrainer } from "../engine/trainer.ts";
+import type { EngineAddress } from "../engine/vllm.ts";
+import { createLogger } from "../log.ts";
+import { createRunFolder } from "../run-folder.ts";
+import { algorithmSettings } from "./algorithm-settings.ts";
+import { loadAlgorithm } from "./load-algorithm.ts";
+import { type Inputs, readInputs } from "./inputs.ts";
+import { PhaseLines, TrainingLines } from "./phase-lines.ts";
+import { preparePython } from "./python.ts";
+import { describeIteration, describeVersion, printResult } from "./run-lines.ts";
+import { RunnerPresence } from "./runner-presence.ts";
+import {
+  createVllm,
+  joinProxy,
+  joinStore,
+  linkBase,
+  type RunProxy,
+  type RunStore,
+  type ServiceContext,
+  startProxy,
+  startRunners,
+  startStore,
+  withoutProxy,
+} from "./services.ts";
+import { Shutdown } from "./shutdown.ts";
+import { stopOnSignals } from "./stop-signals.ts";
+
+export interface RunPlan {
+  /** Start the runners, too; otherwise they are waited for in the store. */
+  ownRunners: boolean;
+  /** The store to use; one of the run's own when undefined. */
+  storeUrl: string | undefined;
+  /** A user's algorithm; the built-in one when undefined. */
+  algorithmFile?: string;
+}
+
+const secondsWithoutRunner = 60;
+
+/** Starts the parts that the plan and the settings ask for, runs the algorithm, and stops what was started. */
+export async function runAlgorithm(config: Config, plan: RunPlan): Promise<number> {
+  const say = (line: string) => console.log(line);
+  const stop = stopOnSignals(say);
+  const shutdown = new Shutdown();
+  // What is still under way when something failed has to end as well.
+  const failed = new AbortController();
+  try {
+    const inputs = await readInputs(config, plan, stop.signal);
+    const algorithm = plan.algorithmFile === undefined ? improve : await loadAlgorithm(plan.algorithmFile);
+    const folder = createRunFolder(config.runs);
+    const log = createLogger("agl", { level: config.log_level, file: join(folder.logs, "agl.log") });
+    const signal = AbortSignal.any([stop.signal, failed.signal]);
+    await run(inputs, algorithm, plan, { config, folder, log, say, signal, shutdown });
+    return 0;
+  } catch (error) {
+    failed.abort(error);
+    // A stop makes everything under way fail; the stop is the reason.
+    throw stop.signal.aborted ? stop.signal.reason : error;
+  } finally {
+    await shutdown.run();
+    stop.release();
+  }
+}
+
+async function run(
+  inputs: Inputs,
+  algorithm: Algorithm,
+  plan: RunPlan,
+  context: ServiceContext,
+): Promise<void> {
+  const { folder, say, signal, config } = context;
+  const clock = new Stopwatch();
+  const settings = algorithmSettings(config, inputs);
+  const { train, validation } = inputs.tasks;
+  say(`agl ${programVersion}  run ${folder.path}  profile ${inputs.profile}  seed ${config.seed}`);
+  say(`model ${settings.modelName}, ${train.length} training and ${validation.length} validation tasks`);
+  const runStore =
+    plan.storeUrl === undefined ? await startStore(context) : await joinStore(plan.storeUrl, context);
+  const parts = await prepareParts(inputs, settings, runStore, clock, context);
+  const runners = plan.ownRunners
+    ? ownRunners(inputs, runStore, context)
+    : foreignRunners(inputs, runStore, context);
+  const settled = <Result>(work: Promise<Result>) =>
+    Promise.race([work, runners.failed, parts.failed, aborted(signal)]);
+
+  say(parts.starting ? "starting the engine and the runners" : "waiting for the runners");
+  await settled(
+    Promise.all([
+      clock.time("engine_start", parts.start).then(() => say("engine: ready")),
+      clock.time("runners_start", () => runners.ready).then(() => say("runners: ready")),
+    ]),
+  );
+  const report = await settled(algorithm(algorithmContext(inputs, settings, runStore, parts, context)));
+  if (report === undefined) {
+    say(`run: ${folder.path}`);
+    return;
+  }
+  report.seconds = { ...clock.seconds, ...report.seconds };
+  writeReport(folder.path, report);
+  printResult(report, folder, say);
+}
+
+interface Parts {
+  proxy: RunProxy;
+  engine: AlgorithmEngine;
+  /** Whether there is an engine of ours to start. */
+  starting: boolean;
+  start: () => Promise<void>;
+  failed: Promise<never>;
+}
+
+async function prepareParts(
+  inputs: Inputs,
+  settings: AlgorithmSettings,
+  { url }: RunStore,
+  clock: Stopwatch,
+  context: ServiceContext,
+): Promise<Parts> {
+  const { config } = context;
+  const { modelName } = settings;
+  if (config["engine.url"] !== undefined) {
+    const address = externalAddress(config["engine.url"], config["engine.api_key"]);
+    const proxy = await chooseProxy(modelName, url, () => address, context);
+    const engine = new ExternalEngine(config["engine.url"]);
+    return {
+      proxy,
+      engine,
+      starting: false,
+      start: () => proxy.route(address, engine.checkpoint),
+      failed: new Promise<never>(() => {}),
+    };
+  }
+  const python = inputs.python ?? (await clock.time("setup", () => makePython(inputs, context)));
+  const vllm = createVllm(settings, python, context);
+  const proxy = await chooseProxy(modelName, url, () => vllm.address, context);
+  const engine = new ManagedEngine({
+    ...context,
+    settings,
+    vllm,
+    startTrainer: trainerStarter(inputs, python, context),
+    route: (checkpoint) => proxy.route(vllm.address, checkpoint),
+    base: linkBase(inputs.modelFolder, context.folder),
+  });
+  context.shutdown.add("trainer", () => engine.stopTrainer());
+  const failed = new Promise<never>((_, reject) => vllm.onDeath(reject));
+  failed.catch(() => {});
+  return { proxy, engine, starting: true, start: () => engine.start(), failed };
+}
+
+function makePython(inputs: Inputs, { config, log, say, signal }: ServiceContext): Promise<string> {
+  const { profile, assets, cache } = inputs;
+  return preparePython(config, { profile, assets, cache, log, say, signal });
+}
+
+function chooseProxy(
+  modelName: string,
+  storeUrl: string,
+  engine: () => EngineAddress,
+  context: ServiceContext,
+): RunProxy | Promise<RunProxy> {
+  if (context.config["proxy.off"]) return withoutProxy(modelName, engine);
+  if (context.config["proxy.url"] !== undefined) return joinProxy(modelName, context);
+  return startProxy(modelName, storeUrl, context);
+}
+
+function externalAddress(url: string, apiKey: string): EngineAddress {
+  return { origin: url.replace(/\/v1$/, ""), apiKey };
+}
+
+function trainerStarter(inputs: Inputs, python: string, { config, folder, say, signal }: ServiceContext) {
+  const lines = new TrainingLines(say);
+  return () =>
+    startTrainer({
+      python,
+      script: join(inputs.assets, "trainer", "sft.py"),
+      profile: inputs.profile,
+      workFolder: folder.work,
+      logFile: join(folder.logs, "trainer.log"),
+      timeoutMs: config["trainer.timeout_seconds"] * 1000,
+      signal,
+      onProgress: (progress) => lines.show(progress),
+    });
+}
+
+interface Runners {
+  ready: Promise<void>;
+  /** Rejects when the run cannot go on for want of runners. */
+  failed: Promise<never>;
+}
+
+function ownRunners(inputs: Inputs, store: RunStore, context: ServiceContext): Runners {
+  return startRunners(inputs, store, context);
+}
+
+/** Runners of another terminal or host: seen by their heartbeats. */
+function foreignRunners(
+  inputs: Inputs,
+  { store }: RunStore,
+  { config, say, signal }: ServiceContext,
+): Runners {
+  const watch = (limitSeconds: number) =>
+    new RunnerPresence({ store, agent: inputs.agentName, limitSeconds, say, signal });
+  const ready = watch(config["runners.connect_seconds"]).untilPresent();
+  const failed = ready.then(() => watch(secondsWithoutRunner).untilGone());
+  failed.catch(() => {});
+  return { ready, failed };
+}
+
+function algorithmContext(
+  inputs: Inputs,
+  settings: AlgorithmSettings,
+  { store }: RunStore,
+  { proxy, engine }: Parts,
+  { config, folder, log, say, signal }: ServiceContext,
+): AlgorithmContext {
+  const phaseLines = new PhaseLines(say);
+  return {
+    settings,
+    store,
+    proxy,
+    engine,
+    adapter:
+      config.adapter === "tracer" ? (spans) => adaptTracerSpans(spans) : (spans) => adaptProxySpans(spans),
+    ...inputs.tasks,
+    resources: {},
+    folder,
+    signal,
+    log,
+    say,
+    onProgress: (phase, progress) => phaseLines.show(phase, progress),
+    onVersion: (version) => say(describeVersion(version)),
+    onIteration: (iteration) => say(describeIteration(iteration)),
+  };
+}
+
+function aborted(signal: AbortSignal): Promise<never> {
+  const found = new Promise<never>((_, reject) => {
+    if (signal.aborted) reject(signal.reason);
+    else signal.addEventListener("abort", () => reject(signal.reason), { once: true });
+  });
+  found.catch(() => {});
+  return found;
+}
