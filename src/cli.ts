@@ -74,6 +74,12 @@ const commands: CommandEntry[] = [
     load: async () => (await import("./commands/setup.ts")).setup,
   },
   {
+    name: "doctor",
+    summary: "check GPU, Python, model, ports, disk and tools, and say what to do about what is missing",
+    json: true,
+    load: async () => (await import("./commands/doctor.ts")).doctor,
+  },
+  {
     name: "config",
     summary: "every setting, its value and where it came from",
     json: true,

@@ -63,6 +63,13 @@ export async function ensureEnvironment(options: EnvironmentOptions): Promise<Py
   }
 }
 
+/** The pinned environment of a profile, when it was made already. */
+export function findEnvironment(
+  options: Pick<EnvironmentOptions, "profile" | "requirementsFolder" | "cacheFolder">,
+): { python: string; folder: string } | undefined {
+  return findReady(planOf(options));
+}
+
 function makeParent(folder: string): void {
   try {
     mkdirSync(folder, { recursive: true });
@@ -77,7 +84,11 @@ function makeParent(folder: string): void {
   }
 }
 
-function planOf({ profile, requirementsFolder, cacheFolder }: EnvironmentOptions): EnvironmentPlan {
+function planOf({
+  profile,
+  requirementsFolder,
+  cacheFolder,
+}: Pick<EnvironmentOptions, "profile" | "requirementsFolder" | "cacheFolder">): EnvironmentPlan {
   const requirements = join(requirementsFolder, `${profile}.txt`);
   if (!existsSync(requirements)) {
     throw new AglError("environment", `profile ${profile}: there is no pinned set of packages for it`, {

@@ -13,7 +13,10 @@ async function aglConfig(folder: string, flags: string[], environment: Record<st
     stdout: "pipe",
     stderr: "pipe",
   });
-  const [out, err] = await Promise.all([child.stdout.text(), child.stderr.text()]);
+  const [out, err] = await Promise.all([
+    new Response(child.stdout).text(),
+    new Response(child.stderr).text(),
+  ]);
   return { code: await child.exited, out, err };
 }
 
