@@ -20,13 +20,14 @@ export interface RunnersProcess extends AsyncDisposable {
 /** `agl __runners` as a process of its own, on a real store. */
 export async function startRunnersProcess(
   options: Record<string, unknown> | string,
+  environment: Record<string, string> = {},
 ): Promise<RunnersProcess> {
   const store = openStore({ path: ":memory:" });
   const server = serveStore({ store, hostname: "127.0.0.1", port: 0 });
   const llm = { endpoint: "http://127.0.0.1:9", model: "m", api_key: null, sampling_parameters: {} };
   await store.addResources({ main_llm: { resource_type: "proxy_llm", ...llm } });
   const child = Bun.spawn(selfCommand(["__runners"]), {
-    env: childEnvironment(),
+    env: childEnvironment(environment),
     stdin: "pipe",
     stdout: "pipe",
     stderr: "pipe",
