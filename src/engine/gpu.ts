@@ -15,13 +15,16 @@ export type GpuAnswer =
   { kind: "absent" } | { kind: "failed"; message: string } | { kind: "found"; gpus: [Gpu, ...Gpu[]] };
 
 const fields = "name,driver_version,memory.total,memory.free";
-const limitMs = 15_000;
+const defaultLimitMs = 15_000;
 const mebibyte = 2 ** 20;
 
 /** What nvidia-smi says about the GPUs; `absent` when there is none on PATH, or it knows of no GPU. */
 export async function findGpus(
   signal: AbortSignal,
-  env: Record<string, string> = childEnvironment(),
+  {
+    env = childEnvironment(),
+    limitMs = defaultLimitMs,
+  }: { env?: Record<string, string>; limitMs?: number } = {},
 ): Promise<GpuAnswer> {
   const program = Bun.which("nvidia-smi", { PATH: env["PATH"] ?? "" });
   if (program === null) return { kind: "absent" };
@@ -29,6 +32,7 @@ export async function findGpus(
   const { exit, stdout, stderr } = await runUv(command, { cwd: tmpdir(), env, signal, timeoutMs: limitMs });
   const lines = [...stdout, ...stderr];
   if (lines.some((line) => /no devices were found/i.test(line))) return { kind: "absent" };
+  if (exit.stopped) return { kind: "failed", message: `no answer within ${limitMs / 1000} s` };
   if (exit.code !== 0) {
     const cause = new CauseFinder();
     for (const line of lines) cause.see(line);
