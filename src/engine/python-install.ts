@@ -144,6 +144,8 @@ export async function checkImports(
       timeoutMs: importLimitMs,
     }),
   );
+  // All of them have ended before the folder they read from is removed.
+  await Promise.allSettled(checks);
   const failed = (await Promise.all(checks)).find(({ exit }) => exit.code !== 0);
   if (failed !== undefined) throw failure("the Python environment was installed but does not work", failed);
 }
