@@ -1,7 +1,7 @@
 import * as v from "valibot";
 import { CauseFinder } from "../engine/cause.ts";
 import { childEnvironment } from "../engine/child-environment.ts";
-import { describeExit, spawnGuarded } from "../engine/child.ts";
+import { describeExit, explainExit, spawnGuarded } from "../engine/child.ts";
 import { AglError } from "../errors.ts";
 import { selfCommand } from "../self.ts";
 
@@ -58,7 +58,7 @@ export function startRunnerProcess(
     clearTimeout(timer);
     if (asked) return await new Promise<never>(() => {});
     if (failure !== undefined) return failure;
-    const reason = cause.cause();
+    const reason = explainExit(exit, cause);
     const text = `the runners ended (${describeExit(exit)})${reason === undefined ? "" : `: ${reason}`}`;
     return new AglError("agent", text, { remedy: seeLog });
   });

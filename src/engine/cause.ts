@@ -47,6 +47,11 @@ export class CauseFinder {
 
   /** The cause, or the last line when none names an error. */
   cause(): string | undefined {
-    return (this.#named ?? this.#plain ?? this.#last)?.slice(0, maxLength);
+    return this.error() ?? this.#last?.slice(0, maxLength);
+  }
+
+  /** The line that names an error. */
+  error(): string | undefined {
+    return (this.#named ?? this.#plain)?.slice(0, maxLength);
   }
 }

@@ -2,6 +2,7 @@ import { appendFileSync, mkdirSync } from "node:fs";
 import { constants } from "node:os";
 import { dirname } from "node:path";
 import { selfCommand } from "../self.ts";
+import type { CauseFinder } from "./cause.ts";
 
 export interface ChildExit {
   code: number | null;
@@ -79,6 +80,13 @@ export function spawnGuarded(command: string[], options: SpawnOptions): GuardedC
       return exited;
     },
   };
+}
+
+/** What is worth saying of an exit that nobody asked for: the error that was printed, or what its kind suggests. */
+export function explainExit(exit: ChildExit, cause: CauseFinder): string | undefined {
+  // Whoever is killed says nothing more, and what it said last has nothing to do with it.
+  if (exit.signal === "SIGKILL") return cause.error() ?? "most likely for want of memory";
+  return cause.cause();
 }
 
 /** `exit code 1`, `signal SIGKILL`: for messages. */

@@ -3,7 +3,7 @@ import { AglError, messageOf } from "../errors.ts";
 import type { Logger } from "../log.ts";
 import { CauseFinder } from "./cause.ts";
 import { childEnvironment } from "./child-environment.ts";
-import { type ChildExit, describeExit, type GuardedChild, spawnGuarded } from "./child.ts";
+import { type ChildExit, describeExit, explainExit, type GuardedChild, spawnGuarded } from "./child.ts";
 import { type EngineAddress, EngineClient } from "./engine-client.ts";
 import { type PrivateSocket, privateSocket } from "./socket-path.ts";
 
@@ -143,12 +143,12 @@ export class VllmEngine {
     void child.exited.then((ended) => (exit = ended));
     while (!(await this.client.isHealthy(requestTimeoutMs))) {
       signal?.throwIfAborted();
-      if (exit !== undefined) throw this.#startFailure(`ended at its start (${describeExit(exit)})`, cause);
+      if (exit !== undefined) throw this.#endFailure("ended at its start", exit, cause);
       if (Date.now() > deadline) throw this.#startFailure(`was not ready after ${limitMs / 1000} s`, cause);
       await Bun.sleep(healthPollMs);
     }
     const served = await this.client.models(requestTimeoutMs);
-    if (exit !== undefined) throw this.#startFailure(`ended at its start (${describeExit(exit)})`, cause);
+    if (exit !== undefined) throw this.#endFailure("ended at its start", exit, cause);
     if (!served.includes(this.#options.modelName)) {
       throw new AglError(
         "engine",
@@ -169,9 +169,16 @@ export class VllmEngine {
     return this.#options.probeTimeoutMs ?? 120_000;
   }
 
+  #endFailure(what: string, exit: ChildExit, cause: CauseFinder): AglError {
+    return this.#failure(`${what} (${describeExit(exit)})`, explainExit(exit, cause));
+  }
+
   #startFailure(what: string, cause: CauseFinder): AglError {
-    const line = cause.cause();
-    return new AglError("engine", `vLLM ${what}${line === undefined ? "" : `: ${line}`}`, {
+    return this.#failure(what, cause.cause());
+  }
+
+  #failure(what: string, why: string | undefined): AglError {
+    return new AglError("engine", `vLLM ${what}${why === undefined ? "" : `: ${why}`}`, {
       remedy: `see its log: ${this.#options.logFile}`,
     });
   }
@@ -179,7 +186,7 @@ export class VllmEngine {
   #died(child: GuardedChild, exit: ChildExit, cause: CauseFinder): void {
     if (this.#child !== child || this.#state !== "ready") return;
     this.#forget("failed");
-    this.#onDeath?.(this.#startFailure(`ended while serving (${describeExit(exit)})`, cause));
+    this.#onDeath?.(this.#endFailure("ended while serving", exit, cause));
   }
 
   #forget(state: EngineState): void {

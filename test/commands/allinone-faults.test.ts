@@ -224,7 +224,9 @@ test(
     await attemptRuns(agl);
     kill(agl, "fake-engine");
     const said = await endsWith(agl, 1);
-    expect(said).toMatch(/^error: vLLM ended while serving \(signal SIGKILL\)/);
+    expect(said).toMatch(
+      /^error: vLLM ended while serving \(signal SIGKILL\): most likely for want of memory\n/,
+    );
     expect(said).toContain(join(runFolder(cwd), "logs", "vllm.log"));
     const attempts = await attemptsOf(cwd);
     expect(attempts.filter(({ status }) => status !== "failed")).toEqual([]);
