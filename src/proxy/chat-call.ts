@@ -184,13 +184,13 @@ function countCall(record: CallRecord, { counts, log }: CallSurroundings): void 
   if (record.abortedByClient) counts.abortedByClient += 1;
   else if (failure !== null) {
     counts.failed += 1;
+    countIn(counts.failedBy, failure.type);
     const { rolloutId: rollout_id, attemptId: attempt_id } = identity;
-    log.warning("a model call failed", {
-      rollout_id,
-      attempt_id,
-      type: failure.type,
-      message: failure.message,
-    });
+    const fields = { rollout_id, attempt_id, type: failure.type, message: failure.message };
+    // A server that is down fails hundreds of calls for one reason.
+    if (counts.failedBy[failure.type] === 1) {
+      log.warning("a model call failed; more of this type are in the log only", fields);
+    } else log.info("a model call failed", fields);
   } else {
     const reason = inexactReason(record);
     if (reason !== null) countIn(counts.inexact, reason);

@@ -17,6 +17,8 @@ export interface ProxyCounts {
   calls: number;
   streamed: number;
   failed: number;
+  /** Those calls, by the type of their failure. */
+  failedBy: { [type: string]: number };
   abortedByClient: number;
   /** Calls to attempts that had already ended. */
   stale: number;
@@ -36,6 +38,7 @@ export function createCounts(): ProxyCounts {
     calls: 0,
     streamed: 0,
     failed: 0,
+    failedBy: {},
     abortedByClient: 0,
     stale: 0,
     inexact: {},

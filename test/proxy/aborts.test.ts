@@ -1,8 +1,10 @@
 import { afterEach, expect, test } from "bun:test";
 import { adaptProxySpans } from "../../src/adapter/proxy-adapter.ts";
+import { silentLogger } from "../../src/log.ts";
 import type { FakeReply, FakeScript } from "../helpers/fake-vllm.ts";
 import { replyAs, streamEvents } from "../helpers/fake-vllm.ts";
 import type { ProxyFixture } from "../helpers/proxy-fixture.ts";
+import { until } from "../helpers/processes.ts";
 import { startProxyFixture } from "../helpers/proxy-fixture.ts";
 
 const reply: FakeReply = {
@@ -112,6 +114,23 @@ test("a model server that breaks off in a stream: the agent's connection breaks 
   expect(litellm?.status.description).toContain("connection to the model server failed");
   expect(litellm?.attributes).toMatchObject({ "error.type": "upstream_unreachable" });
   expect(await spans("raw_gen_ai_request")).toEqual([]);
+});
+
+// A dead model server fails hundreds of calls at once; whoever watches needs one line.
+test("of failures of one type only the first is a warning, and all are counted", async () => {
+  const warnings: string[] = [];
+  const infos: string[] = [];
+  const log = {
+    ...silentLogger,
+    warning: (message: string) => void warnings.push(message),
+    info: (message: string) => void infos.push(message),
+  };
+  const { post, proxy } = start(() => ({ status: 500, parts: ["{}"] }), { log });
+  for (let call = 0; call < 3; call++) await (await post({})).text();
+  await until("all are counted", () => proxy.statistics().failed === 3);
+  expect(Object.values(proxy.statistics().failedBy)).toEqual([3]);
+  expect(warnings).toHaveLength(1);
+  expect(infos).toHaveLength(2);
 });
 
 test("a model server that is not there: 502, recorded as failed", async () => {
