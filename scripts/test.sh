@@ -49,6 +49,7 @@ if [ "${1:-all}" != fast ]; then
   ./agl setup | tee "$results/setup.log"
   PYTHON_CPU=$(sed -n 's/^python: //p' "$results/setup.log")
   suite python env PYTHONPATH="$DEV_PACKAGES" "$PYTHON_CPU" -m pytest -c trainer/pyproject.toml trainer/tests --junitxml="$results/python.xml"
+  suite hub env AGL_PYTHON="$PYTHON_CPU" "$BUN" test --timeout 60000 --reporter=junit --reporter-outfile="$results/hub.xml" ./test/real/base-model.real.ts
   suite loop "$BUN" test --timeout 1200000 --reporter=junit --reporter-outfile="$results/loop.xml" ./test/real/loop.real.ts
 fi
 

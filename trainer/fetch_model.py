@@ -1,6 +1,7 @@
 """Fetches a model from the hub into a folder, and goes on where an earlier fetch ended, also within a file.
 
     python fetch_model.py OWNER/NAME REVISION FOLDER
+    python fetch_model.py OWNER/NAME REVISION FOLDER --confirm     waits for a line on stdin after the listing
 
 Prints one JSON object per line: `listing`, `progress`, `result` or `error`. Address, token and cache are those of
 huggingface_hub: HF_ENDPOINT, HF_TOKEN, HF_HOME. Exit code 0 after a `result`.
@@ -79,12 +80,12 @@ class Printer:
 
 
 def main(arguments: list[str]) -> int:
-    name, revision, target = arguments
+    name, revision, target, *options = arguments
     say = Printer()
     folder = Path(target)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        commit, files = fetch(name, revision, folder, say)
+        commit, files = fetch(name, revision, folder, say, confirm="--confirm" in options)
     except Exception as error:
         failed = explain(error, name, revision)
         say("error", reason=failed.reason, message=str(failed), **failed.fields)
@@ -93,9 +94,9 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
-def fetch(name: str, revision: str, folder: Path, say: Printer) -> tuple[str, int]:
+def fetch(name: str, revision: str, folder: Path, say: Printer, confirm: bool) -> tuple[str, int]:
     try:
-        commit, everything = list_files(name, revision)
+        commit, everything, parameters = list_files(name, revision)
     except Exception as error:
         if not is_network(error):
             raise
@@ -103,10 +104,11 @@ def fetch(name: str, revision: str, folder: Path, say: Printer) -> tuple[str, in
         if cached is None:
             raise
         return cached
-    say("listing", files={file.path: file.size for file in everything})
+    known = {} if parameters is None else {"parameters": parameters}
+    say("listing", files={file.path: file.size for file in everything}, **known)
+    if confirm and sys.stdin.readline() == "":
+        raise Failed("other", "nobody wants it")
     files = needed(everything)
-    if not any(file.path.endswith(".safetensors") for file in files):
-        raise Failed("weights", f"{name} has no weights as *.safetensors")
     forget_other_commit(folder, commit)
     write_source(name, revision, folder, commit)
     (folder / PARTIAL).mkdir(exist_ok=True)
@@ -115,16 +117,17 @@ def fetch(name: str, revision: str, folder: Path, say: Printer) -> tuple[str, in
     return commit, len(files)
 
 
-def list_files(name: str, revision: str) -> tuple[str, list[HubFile]]:
+def list_files(name: str, revision: str) -> tuple[str, list[HubFile], int | None]:
+    """-> the commit, its files, and the number of parameters where the hub has counted them."""
     api = HfApi()
-    commit = api.model_info(name, revision=revision).sha
-    entries = api.list_repo_tree(name, revision=commit)
+    info = api.model_info(name, revision=revision)
+    entries = api.list_repo_tree(name, revision=info.sha)
     files = [
         HubFile(entry.path, entry.size, entry.lfs.sha256 if entry.lfs else None, entry.blob_id)
         for entry in entries
         if hasattr(entry, "blob_id")
     ]
-    return commit, files
+    return info.sha, files, getattr(info.safetensors, "total", None)
 
 
 def needed(files: list[HubFile]) -> list[HubFile]:

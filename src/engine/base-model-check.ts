@@ -2,7 +2,13 @@ import { existsSync, readdirSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 import * as v from "valibot";
 import { messageOf } from "../errors.ts";
-import { gigabytes, longestCpuContext, memoryNeed, type ModelPurpose } from "./model-memory.ts";
+import {
+  gigabytes,
+  longestCpuContext,
+  memoryNeed,
+  memoryShortage,
+  type ModelPurpose,
+} from "./model-memory.ts";
 import { measureWeights, type ModelProblem, weightKindProblem, type WeightTotals } from "./model-weights.ts";
 import type { Profile } from "./profile.ts";
 
@@ -144,13 +150,8 @@ function memoryProblems(config: ModelConfig, totals: WeightTotals, use: ModelUse
     });
   }
   const need = memoryNeed(profile, purpose, shape, contextLength ?? defaultContextLength);
-  if (availableMemoryBytes !== undefined && need.bytes > availableMemoryBytes) {
-    const where = profile === "cuda" ? "of GPU memory " : "of memory ";
-    problems.push({
-      message: `it is too large: ${need.sum} = ${gigabytes(need.bytes)} GB, and ${gigabytes(availableMemoryBytes)} GB ${where}are free`,
-      remedy: "name a smaller model, free some memory, or use a larger machine",
-    });
-  }
+  const shortage = memoryShortage(profile, need, availableMemoryBytes);
+  if (shortage !== undefined) problems.push(shortage);
   return problems;
 }
 

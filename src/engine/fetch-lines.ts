@@ -4,7 +4,11 @@ const bytes = v.pipe(v.number(), v.minValue(0));
 
 /** What trainer/fetch_model.py prints. */
 const lineSchema = v.variant("kind", [
-  v.object({ kind: v.literal("listing"), files: v.record(v.string(), bytes) }),
+  v.object({
+    kind: v.literal("listing"),
+    files: v.record(v.string(), bytes),
+    parameters: v.optional(bytes),
+  }),
   v.object({ kind: v.literal("progress"), bytes, total: bytes }),
   v.object({ kind: v.literal("result"), commit: v.string(), files: bytes }),
   v.object({

@@ -8,8 +8,9 @@ import { describeExit, type GuardedChild, spawnGuarded } from "./child.ts";
 import { fetchFailure } from "./fetch-failure.ts";
 import { type FetchError, parseFetchLine } from "./fetch-lines.ts";
 import type { HubName } from "./hub-name.ts";
-import { readableSize } from "./model-memory.ts";
-import { weightFiles, weightKindProblem } from "./model-weights.ts";
+import type { ModelUse } from "./base-model-check.ts";
+import { memoryNeed, memoryShortage, readableSize } from "./model-memory.ts";
+import { type ModelProblem, weightFiles, weightKindProblem } from "./model-weights.ts";
 
 export interface FetchOptions {
   /** Python of an environment with huggingface_hub. */
@@ -22,6 +23,8 @@ export interface FetchOptions {
   /** Lines for the user. */
   onProgress: (line: string) => void;
   log: Logger;
+  /** What it is for: a model that is too large is refused before its download. */
+  use?: Omit<ModelUse, "contextLength">;
   /** A fetch without a single new byte for so long is given up. */
   stallLimitMs?: number;
 }
@@ -64,7 +67,7 @@ class Fetch {
     const { python, script, signal } = this.#options;
     signal.throwIfAborted();
     const { name, revision } = this.#hub;
-    const child: GuardedChild = spawnGuarded([python, script, name, revision, this.#folder], {
+    const child: GuardedChild = spawnGuarded([python, script, name, revision, this.#folder, "--confirm"], {
       env: this.#environment,
       graceMs: 2_000,
       onLine: (line) => this.#take(line, child),
@@ -97,17 +100,18 @@ class Fetch {
       this.#cause.see(line);
       this.#options.log.debug(line);
     } else if (parsed.kind === "listing") {
-      this.#refusal = this.#refuse(parsed.files);
+      this.#refusal = this.#refuse(parsed.files, parsed.parameters);
       if (this.#refusal !== undefined) void child.stop();
+      else child.write("go\n");
     } else if (parsed.kind === "progress") this.#show(parsed.bytes, parsed.total);
     else if (parsed.kind === "error") this.#error = parsed;
     else this.#finished = true;
   }
 
   /** What the list of its files shows is not worth a download. */
-  #refuse(files: Record<string, number>): AglError | undefined {
+  #refuse(files: Record<string, number>, parameters: number | undefined): AglError | undefined {
     const names = Object.keys(files);
-    const problem = weightKindProblem(names, this.#hub.name);
+    const problem = weightKindProblem(names, this.#hub.name) ?? this.#shortage(parameters);
     if (problem !== undefined) return this.#fail(problem.message, problem.remedy);
     const total = weightFiles(names).reduce((sum, name) => sum + (files[name] ?? 0), 0);
     const { bavail, bsize } = statfsSync(dirname(this.#folder));
@@ -117,6 +121,13 @@ class Fetch {
       `its weights take ${readableSize(total)}, and ${dirname(this.#folder)} has ${readableSize(bavail * bsize)} free`,
       "free some space, or name another folder with --cache",
     );
+  }
+
+  #shortage(parameters: number | undefined): ModelProblem | undefined {
+    if (parameters === undefined) return undefined;
+    const { profile = "cpu", purpose = "improve", availableMemoryBytes } = this.#options.use ?? {};
+    const need = memoryNeed(profile, purpose, { parameters, bytesPerToken: 0 }, 0);
+    return memoryShortage(profile, need, availableMemoryBytes);
   }
 
   #show(bytes: number, total: number): void {

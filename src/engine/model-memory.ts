@@ -1,3 +1,4 @@
+import type { ModelProblem } from "./model-weights.ts";
 import type { Profile } from "./profile.ts";
 
 export type ModelPurpose = "serve" | "improve";
@@ -61,6 +62,20 @@ export function memoryNeed(
     { name: "trainer", bytes: cudaTrainerBytes },
   ]);
   return purpose === "improve" && training.bytes > serving.bytes ? training : serving;
+}
+
+/** What to say when a model does not fit. */
+export function memoryShortage(
+  profile: Profile,
+  need: MemoryNeed,
+  availableBytes: number | undefined,
+): ModelProblem | undefined {
+  if (availableBytes === undefined || need.bytes <= availableBytes) return undefined;
+  const memory = profile === "cuda" ? "GPU memory" : "memory";
+  return {
+    message: `it is too large: ${need.sum} = ${gigabytes(need.bytes)} GB, and ${gigabytes(availableBytes)} GB of ${memory} are free`,
+    remedy: "name a smaller model, free some memory, or use a larger machine",
+  };
 }
 
 /** The longest context whose keys and values fit into the CPU build's cache. */

@@ -4,6 +4,8 @@ export interface FakeModel {
   /** Only with this token. */
   token?: string;
   gated?: boolean;
+  /** As the hub counts them. */
+  parameters?: number;
 }
 
 export interface FakeHub {
@@ -21,6 +23,7 @@ export interface FakeHub {
 const pieceBytes = 64 * 1024;
 /** Larger files are kept in large file storage, as on the hub. */
 const largeBytes = 10_000;
+const invalidToken = { "x-error-message": "Invalid credentials in Authorization header" };
 
 export function startFakeHub(models: Record<string, FakeModel>): FakeHub {
   const server = Bun.serve({
@@ -39,6 +42,7 @@ export function startFakeHub(models: Record<string, FakeModel>): FakeHub {
       const model = models[name];
       if (model === undefined) return refuse(404, "RepoNotFound");
       const bearer = request.headers.get("authorization");
+      if (bearer === "Bearer hf_expired") return new Response(null, { status: 401, headers: invalidToken });
       if (model.gated && what === "resolve" && bearer !== `Bearer ${model.token}`)
         return refuse(401, "GatedRepo");
       if (!model.gated && model.token !== undefined && bearer !== `Bearer ${model.token}`)
@@ -66,9 +70,16 @@ function answer(hub: FakeHub, request: Request, name: string, model: FakeModel, 
     return Response.json({ branches: [branch], tags: [], converts: [] });
   }
   if (what === "tree") return Response.json(Object.entries(model.files).map(treeEntry));
-  if (what !== "resolve") return Response.json({ id: name, sha: hub.commit, siblings: [] });
+  if (what !== "resolve")
+    return Response.json({ id: name, sha: hub.commit, siblings: [], ...countsOf(model) });
   const content = model.files[rest.slice(revision.length + 1)];
   return content === undefined ? refuse(404, "EntryNotFound") : send(hub, request, bytesOf(content));
+}
+
+function countsOf({ parameters }: FakeModel) {
+  return parameters === undefined
+    ? {}
+    : { safetensors: { parameters: { BF16: parameters }, total: parameters } };
 }
 
 function search(models: Record<string, FakeModel>, text: string): Response {

@@ -189,6 +189,22 @@ describe("a model that cannot be had is refused", () => {
     expect(existsSync(join(final, ".partial"))).toBe(false);
   });
 
+  test("with a token that the hub does not take", async () => {
+    const { message, remedy } = await refusal(
+      optionsFor(hubWith(), { env: { HF_TOKEN: "hf_expired" } }).options,
+    );
+    expect(message).toBe("model acme/Tiny-Chat: the hub refuses the token in HF_TOKEN");
+    expect(remedy).toBe("set HF_TOKEN to a valid token, or unset it");
+  });
+
+  test("too large for the memory at hand, before anything is downloaded", async () => {
+    const hub = hubWith({ parameters: 4e9 });
+    const use = { profile: "cpu", availableMemoryBytes: 16e9 } as const;
+    const { message } = await refusal(optionsFor(hub, { use }).options);
+    expect(message).toContain("trainer 25.0 GB = 36.4 GB, and 16.0 GB of memory are free");
+    expect(downloads(hub)).toEqual([]);
+  });
+
   test("unknown: with the nearest name; an unknown revision with the nearest revision", async () => {
     const hub = hubWith();
     const name = await refusal(optionsFor(hub, { model: "acme/Tiny-Chatt" }).options);
