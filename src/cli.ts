@@ -12,6 +12,7 @@ interface CommandContext {
   /** Arguments, and the flags that are no settings. */
   args: string[];
   own: Record<string, unknown>;
+  environment: Record<string, string | undefined>;
 }
 
 type CommandAction = (config: Config, context: CommandContext) => Promise<number>;
@@ -33,6 +34,26 @@ const commands: CommandEntry[] = [
     name: "allinone",
     summary: "serve, roll out, score, train, serve the result: the whole loop with one command",
     load: async () => (await import("./commands/allinone.ts")).allinone,
+  },
+  {
+    name: "dev",
+    summary: "a dry run: a few tasks told call by call, and the rows they would become; trains nothing",
+    load: async () => (await import("./commands/dev.ts")).dev,
+  },
+  {
+    name: "proxy",
+    summary: "the recording proxy alone, in front of any OpenAI-compatible server",
+    settings: [
+      "store.url",
+      "store.connect_seconds",
+      "proxy.port",
+      "proxy.model_list",
+      "engine.url",
+      "engine.api_key",
+      "model_name",
+      "log_level",
+    ],
+    load: async () => (await import("./commands/proxy.ts")).proxy,
   },
   {
     name: "store",
@@ -141,7 +162,13 @@ async function parseAndRun(args: string[]): Promise<number> {
       const { config, sources } = resolveConfig({ flags, environment: process.env });
       const run = await entry.load();
       const json = given["json"] === true;
-      exitCode = await run(config, { sources, json, args: command.args, own: given });
+      exitCode = await run(config, {
+        sources,
+        json,
+        args: command.args,
+        own: given,
+        environment: process.env,
+      });
     });
   }
   if (args.length === 0) {

@@ -3,7 +3,7 @@ import { AglError } from "./errors.ts";
 import { createLogger } from "./log.ts";
 import { createProxy, type RecordingProxy } from "./proxy/proxy.ts";
 import { serveProxy } from "./proxy/serve.ts";
-import { answerParent } from "./service-messages.ts";
+import { answerParent, listen } from "./service-messages.ts";
 
 const stopFlushMs = 10_000;
 
@@ -16,8 +16,8 @@ answerParent("proxy", async (request) => {
     const store = connectStore(request.storeUrl, { log });
     proxy = createProxy({ store, log });
     const running = proxy;
-    const { hostname, port } = request;
-    const server = serveProxy({ proxy, hostname, port });
+    const { hostname } = request;
+    const server = listen(request, (port) => serveProxy({ proxy: running, hostname, port }));
     stop = async () => {
       await server.stop();
       await running.flush(stopFlushMs);

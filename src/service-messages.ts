@@ -1,6 +1,6 @@
 import { AglError, messageOf } from "./errors.ts";
 import { createLogger } from "./log.ts";
-import type { ServiceAnswer, ServiceRequest } from "./service-workers.ts";
+import type { ListenOptions, ServiceAnswer, ServiceRequest } from "./service-workers.ts";
 
 declare const self: Worker;
 
@@ -25,4 +25,14 @@ function failure(id: number, error: unknown): ServiceAnswer {
     return { id, ok: false, boundary: error.boundary, message: error.message, remedy: error.remedy };
   }
   return { id, ok: false, boundary: "store", message: messageOf(error), remedy: undefined };
+}
+
+/** Serves on the port that was asked for or, where any will do and it is taken, on a free one. */
+export function listen<Server>({ port, anyPort }: ListenOptions, serve: (port: number) => Server): Server {
+  try {
+    return serve(port);
+  } catch (error) {
+    if (!anyPort) throw error;
+    return serve(0);
+  }
 }

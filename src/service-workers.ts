@@ -1,17 +1,17 @@
 import { AglError } from "./errors.ts";
 import type { Upstream } from "./proxy/upstreams.ts";
 
+export interface ListenOptions {
+  hostname: string;
+  port: number;
+  /** When the port is taken, any free one will do. */
+  anyPort: boolean;
+}
+
 /** What a service worker is told, and what it answers. */
 export type ServiceRequest =
-  | { id: number; type: "start-store"; path: string; hostname: string; port: number; logFile: string }
-  | {
-      id: number;
-      type: "start-proxy";
-      storeUrl: string;
-      hostname: string;
-      port: number;
-      logFile: string;
-    }
+  | ({ id: number; type: "start-store"; path: string; logFile: string } & ListenOptions)
+  | ({ id: number; type: "start-proxy"; storeUrl: string; logFile: string } & ListenOptions)
   | { id: number; type: "upstreams"; upstreams: Upstream[] }
   | { id: number; type: "flush"; deadlineMs: number }
   | { id: number; type: "statistics" }
@@ -87,12 +87,9 @@ export interface RunningProxy extends RunningService {
   statistics(): Promise<Record<string, unknown>>;
 }
 
-export async function startStoreWorker(options: {
-  path: string;
-  hostname: string;
-  port: number;
-  logFile: string;
-}): Promise<RunningService> {
+export async function startStoreWorker(
+  options: { path: string; logFile: string } & ListenOptions,
+): Promise<RunningService> {
   const worker = new ServiceWorker("store", new URL("./store-worker.ts", import.meta.url));
   const { url, port } = (await worker.ask({ type: "start-store", ...options })) as {
     url: string;
@@ -101,12 +98,9 @@ export async function startStoreWorker(options: {
   return { url, port, stop: () => worker.stop() };
 }
 
-export async function startProxyWorker(options: {
-  storeUrl: string;
-  hostname: string;
-  port: number;
-  logFile: string;
-}): Promise<RunningProxy> {
+export async function startProxyWorker(
+  options: { storeUrl: string; logFile: string } & ListenOptions,
+): Promise<RunningProxy> {
   const worker = new ServiceWorker("proxy", new URL("./proxy-worker.ts", import.meta.url));
   const { url, port } = (await worker.ask({ type: "start-proxy", ...options })) as {
     url: string;

@@ -24,6 +24,8 @@ export const settings = {
   "tasks.train_limit": optional(integer(0, "use only the first n training tasks", { minimum: 1 })),
   "tasks.validation_limit": optional(integer(0, "use only the first n validation tasks", { minimum: 1 })),
 
+  "tasks.dev": integer(4, "training tasks that `dev` tries", { minimum: 1, maximum: 1_000 }),
+
   "store.port": integer(4747, "port of the store", port),
   "store.url": optional(
     url(

@@ -1,7 +1,7 @@
 import { AglError } from "./errors.ts";
 import { createLogger } from "./log.ts";
 import { serveStore } from "./server/serve.ts";
-import { answerParent } from "./service-messages.ts";
+import { answerParent, listen } from "./service-messages.ts";
 import { openStore } from "./store/sqlite-store.ts";
 
 let stop: (() => Promise<void>) | undefined;
@@ -10,8 +10,8 @@ answerParent("store", async (request) => {
   if (request.type === "start-store") {
     const log = createLogger("store", { level: "warning", file: request.logFile });
     const store = openStore({ path: request.path, log });
-    const { hostname, port } = request;
-    const server = serveStore({ store, hostname, port, log });
+    const { hostname } = request;
+    const server = listen(request, (port) => serveStore({ store, hostname, port, log }));
     stop = async () => {
       await server.stop();
       await store.close();

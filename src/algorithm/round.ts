@@ -23,7 +23,7 @@ export async function playRound(context: AlgorithmContext, iteration: number): P
       label: `iteration ${iteration} rollouts`,
     }),
   );
-  const selection = await clock.time("rows", async () => select(context, iteration, rollouts));
+  const selection = await clock.time("rows", async () => selectRollouts(context, iteration, rollouts));
   const report = describeRound(iteration, rollouts, selection, clock.seconds);
   const reason = engine.canTrain ? selection.noUpdate : "the engine is not ours and takes no new weights";
   if (reason !== undefined) return { ...report, reason };
@@ -37,7 +37,12 @@ export async function playRound(context: AlgorithmContext, iteration: number): P
   return { ...report, updated: true };
 }
 
-function select(context: AlgorithmContext, iteration: number, rollouts: FinishedRollout[]): Selection {
+/** The rows that a round would train on, and why the others are left out. */
+export function selectRollouts(
+  context: AlgorithmContext,
+  iteration: number,
+  rollouts: FinishedRollout[],
+): Selection {
   const { rule, fraction, seed, shuffleRewards, maxModelLen, model } = context.settings;
   return selectRows({
     rollouts: rollouts.map(({ rollout, spans }) => ({

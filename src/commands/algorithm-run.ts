@@ -13,7 +13,7 @@ import { improve } from "../algorithm/improve.ts";
 import { ManagedEngine } from "../algorithm/managed-engine.ts";
 import { writeReport } from "../algorithm/report.ts";
 import { Stopwatch } from "../algorithm/stopwatch.ts";
-import type { Config } from "../config.ts";
+import type { Config, ResolvedConfig } from "../config.ts";
 import { startTrainer } from "../engine/trainer.ts";
 import type { EngineAddress } from "../engine/vllm.ts";
 import { createLogger } from "../log.ts";
@@ -46,8 +46,13 @@ export interface RunPlan {
   ownRunners: boolean;
   /** The store to use; one of the run's own when undefined. */
   storeUrl: string | undefined;
+  sources: ResolvedConfig["sources"];
   /** A user's algorithm; the built-in one when undefined. */
   algorithmFile?: string;
+  /** One of ours instead. */
+  algorithm?: Algorithm;
+  /** Database of the run's own store; a file in its folder when undefined. */
+  storePath?: string;
 }
 
 const secondsWithoutRunner = 60;
@@ -60,12 +65,15 @@ export async function runAlgorithm(config: Config, plan: RunPlan): Promise<numbe
   // What is still under way when something failed has to end as well.
   const failed = new AbortController();
   try {
-    const inputs = await readInputs(config, plan, stop.signal);
-    const algorithm = plan.algorithmFile === undefined ? improve : await loadAlgorithm(plan.algorithmFile);
+    const inputs = await readInputs(config, plan, { say, signal: stop.signal });
+    const { algorithmFile, sources } = plan;
+    const algorithm =
+      algorithmFile === undefined ? (plan.algorithm ?? improve) : await loadAlgorithm(algorithmFile);
     const folder = createRunFolder(config.runs);
     const log = createLogger("agl", { level: config.log_level, file: join(folder.logs, "agl.log") });
     const signal = AbortSignal.any([stop.signal, failed.signal]);
-    await run(inputs, algorithm, plan, { config, folder, log, say, signal, shutdown });
+    const storePath = plan.storePath ?? join(folder.path, "store.db");
+    await run(inputs, algorithm, plan, { config, sources, folder, storePath, log, say, signal, shutdown });
     return 0;
   } catch (error) {
     failed.abort(error);

@@ -18,7 +18,7 @@ export function algorithmSettings(config: Config, inputs: Inputs): AlgorithmSett
     phaseTimeoutSeconds: config["rollouts.phase_timeout_seconds"],
     trainerThreads: config["trainer.threads"] ?? availableParallelism(),
     maxModelLen: config["engine.max_model_len"] ?? inputs.model.max_model_len,
-    modelName: config.model_name ?? inputs.model.served_name,
+    modelName: inputs.modelName,
     agentSettings:
       inputs.agent === undefined && inputs.model.relative_tolerance !== undefined
         ? { relativeTolerance: inputs.model.relative_tolerance }

@@ -4,14 +4,19 @@ import { type ModelSettings, readModelSettings } from "../algorithm/model-settin
 import { anyTaskSchema, mathTaskSchema, readTasks } from "../algorithm/tasks.ts";
 import { assetFolder } from "../assets.ts";
 import { cacheFolder } from "../cache-folder.ts";
-import type { Config } from "../config.ts";
+import type { Config, ResolvedConfig } from "../config.ts";
+import type { ModelUse } from "../engine/base-model-check.ts";
+import { findBaseModel, resolveBaseModel } from "../engine/base-model-source.ts";
 import { checkBaseModel } from "../engine/base-model.ts";
 import { childEnvironment } from "../engine/child-environment.ts";
+import { machineMemory } from "../engine/machine-memory.ts";
 import { chooseProfile, type Profile } from "../engine/profile.ts";
 import { AglError, UsageError } from "../errors.ts";
+import { silentLogger } from "../log.ts";
 import { type CheckedAgent, checkAgent } from "./check-agent.ts";
 import { checkPorts } from "./ports.ts";
-import { namedPython } from "./python.ts";
+import { listModels } from "./external-models.ts";
+import { namedPython, preparePython } from "./python.ts";
 
 export interface Inputs {
   assets: string;
@@ -19,6 +24,8 @@ export interface Inputs {
   profile: Profile;
   modelFolder: string;
   model: ModelSettings;
+  /** What agents call it. */
+  modelName: string;
   /** Undefined when the pinned environment is to be used. */
   python: string | undefined;
   /** The built-in math agent when undefined. */
@@ -33,20 +40,30 @@ export interface Inputs {
 export interface InputsPlan {
   ownRunners: boolean;
   storeUrl: string | undefined;
+  sources: ResolvedConfig["sources"];
+}
+
+export interface InputsContext {
+  /** Lines for the user. */
+  say: (line: string) => void;
+  signal: AbortSignal;
 }
 
 /** Everything that a user can get wrong, checked before anything is started or written into the run's folder. */
-export async function readInputs(config: Config, plan: InputsPlan, signal: AbortSignal): Promise<Inputs> {
-  checkPorts(config, { store: plan.storeUrl === undefined });
+export async function readInputs(config: Config, plan: InputsPlan, context: InputsContext): Promise<Inputs> {
+  const { signal } = context;
+  checkPorts(config, { store: plan.storeUrl === undefined, sources: plan.sources });
   checkRecording(config);
   const cache = cacheFolder(config.cache);
   const assets = await assetFolder(cache);
-  const modelFolder = resolve(config.model ?? join(assets, "data", "small-model"));
-  const model = readModelSettings(modelFolder);
-  checkBaseModel(modelFolder);
-  const tasks = readTaskFiles(config, join(assets, "data", "tasks"));
+  const given = config.model ?? join(assets, "data", "small-model");
+  const here = findBaseModel(given, cache);
   const profile = chooseProfile(config.profile, config.python);
-  const python = config.python === undefined ? undefined : await namedPython(config.python, profile, signal);
+  const use: ModelUse =
+    profile === "cpu" ? { profile, availableMemoryBytes: machineMemory().freeBytes } : { profile };
+  if (here !== undefined) checkModel(here, config, use);
+  const tasks = readTaskFiles(config, join(assets, "data", "tasks"));
+  const named = config.python === undefined ? undefined : await namedPython(config.python, profile, signal);
   const agent = config.agent === undefined ? undefined : resolve(config.agent);
   const uvx = uvxCommand(config);
   const { name, commands } = agent === undefined ? builtInAgent() : await checkAgent(agent, signal);
@@ -55,7 +72,64 @@ export async function readInputs(config: Config, plan: InputsPlan, signal: Abort
   }
   const wanted = agent === undefined && config["tasks.train"] !== undefined ? undefined : name;
   const agentName = config["runners.agent_name"] ?? wanted;
-  return { assets, cache, profile, modelFolder, model, python, agent, agentName, uvx, tasks };
+  const places = { assets, cache, profile };
+  const python = named ?? (here === undefined ? await makePython(config, places, context) : undefined);
+  const modelFolder = here ?? (await fetchModel(given, python as string, places, context));
+  const model = checkModel(modelFolder, config, use);
+  const modelName = await chooseModelName(config, model);
+  return { ...places, modelFolder, model, modelName, python, agent, agentName, uvx, tasks };
+}
+
+function checkModel(folder: string, config: Config, use: ModelUse): ModelSettings {
+  // A fault of the folder is named before one of its settings, which cannot be read without config.json.
+  checkBaseModel(folder, use);
+  const settings = readModelSettings(folder);
+  const contextLength = config["engine.max_model_len"] ?? settings.max_model_len;
+  if (config["engine.url"] === undefined) checkBaseModel(folder, { ...use, contextLength });
+  return settings;
+}
+
+interface Places {
+  assets: string;
+  cache: string;
+  profile: Profile;
+}
+
+function makePython(config: Config, places: Places, { say, signal }: InputsContext): Promise<string> {
+  return preparePython(config, { ...places, log: silentLogger, say, signal });
+}
+
+/** From the hub, with the environment's own library, once. */
+async function fetchModel(
+  model: string,
+  python: string,
+  { assets, cache }: Places,
+  { say, signal }: InputsContext,
+): Promise<string> {
+  const script = join(assets, "trainer", "fetch_model.py");
+  const found = await resolveBaseModel({
+    model,
+    cacheFolder: cache,
+    python,
+    script,
+    signal,
+    onProgress: say,
+    log: silentLogger,
+  });
+  return found.path;
+}
+
+/** Of a server that runs elsewhere, what it lists counts. */
+async function chooseModelName(config: Config, model: ModelSettings): Promise<string> {
+  const url = config["engine.url"];
+  if (url === undefined) return config.model_name ?? model.served_name;
+  const listed = await listModels(url, config["engine.api_key"]);
+  const name = config.model_name ?? listed[0];
+  if (name !== undefined && listed.includes(name)) return name;
+  throw new UsageError(
+    `model_name: ${url} has no model ${name ?? ""}; it lists ${listed.join(", ")}`,
+    "name one of these with --model-name",
+  );
 }
 
 function builtInAgent(): CheckedAgent {

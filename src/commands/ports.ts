@@ -1,12 +1,18 @@
-import type { Config } from "../config.ts";
+import type { Config, ResolvedConfig } from "../config.ts";
 import { describePortOwner, isPortFree } from "../engine/port-owner.ts";
 import { AglError, UsageError } from "../errors.ts";
-import { flagOf } from "../settings.ts";
+import { flagOf, type SettingName } from "../settings.ts";
 
 const portSettings = ["store.port", "proxy.port", "engine.port"] as const;
 
-/** Throws unless every port is free and none is named twice; a port that is taken is named with who holds it. */
-export function checkPorts(config: Config, { store }: { store: boolean }): void {
+/**
+ * Throws unless every port that somebody chose is free and none is named twice; a port that is taken is named with who
+ * holds it. A default that is taken is no reason to stop: another one will do.
+ */
+export function checkPorts(
+  config: Config,
+  { store, sources }: { store: boolean; sources: ResolvedConfig["sources"] },
+): void {
   const chosen = new Map<number, string>();
   for (const setting of portSettings) {
     const port = config[setting];
@@ -19,8 +25,18 @@ export function checkPorts(config: Config, { store }: { store: boolean }): void 
       );
     }
     chosen.set(port, setting);
-    checkPort(setting, port);
+    if (!isDefault(setting, sources)) checkPort(setting, port);
   }
+}
+
+/** Nobody chose the port, so any other serves as well. */
+export function isDefault(setting: SettingName, sources: ResolvedConfig["sources"]): boolean {
+  return sources[setting] === "default";
+}
+
+/** What to say when another port than the default had to be taken. */
+export function describeOtherPort(setting: SettingName, port: number): string {
+  return `${setting}: port ${port} is taken by ${describePortOwner(port)}; another one is used`;
 }
 
 /** Whether the run will listen there. */

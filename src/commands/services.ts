@@ -2,7 +2,7 @@ import { symlinkSync } from "node:fs";
 import { join } from "node:path";
 import type { AlgorithmProxy, AlgorithmSettings } from "../algorithm/algorithm.ts";
 import { connectStore } from "../client/http-store.ts";
-import type { Config } from "../config.ts";
+import type { Config, ResolvedConfig } from "../config.ts";
 import { freePort } from "../engine/port-owner.ts";
 import { type EngineAddress, type EngineCheckpoint, VllmEngine } from "../engine/vllm.ts";
 import type { Logger } from "../log.ts";
@@ -10,9 +10,10 @@ import type { StoreApi } from "../protocol/store-api.ts";
 import { proxyResource } from "../proxy/resource.ts";
 import type { RunFolder } from "../run-folder.ts";
 import { untilReachable } from "../runner/store-readiness.ts";
-import { startProxyWorker, startStoreWorker } from "../service-workers.ts";
+import { type ListenOptions, startProxyWorker, startStoreWorker } from "../service-workers.ts";
 import { failAbandonedAttempts } from "./abandoned-attempts.ts";
 import type { Inputs } from "./inputs.ts";
+import { describeOtherPort, isDefault } from "./ports.ts";
 import { startRunnerProcess } from "./runner-process.ts";
 import { RunnerSupervision } from "./runner-supervision.ts";
 import { runnerSettings } from "./runner-settings.ts";
@@ -25,7 +26,10 @@ const flushMs = 30_000;
 
 export interface ServiceContext {
   config: Config;
+  sources: ResolvedConfig["sources"];
   folder: RunFolder;
+  /** The database of a store of the run's own. */
+  storePath: string;
   log: Logger;
   say: (line: string) => void;
   signal: AbortSignal;
@@ -38,22 +42,22 @@ export interface RunStore {
 }
 
 /** A store of the run's own, in its folder. */
-export async function startStore({ config, folder, say, shutdown }: ServiceContext): Promise<RunStore> {
+export async function startStore(context: ServiceContext): Promise<RunStore> {
+  const { folder, shutdown } = context;
   const server = await startStoreWorker({
-    path: join(folder.path, "store.db"),
-    hostname: loopback,
-    port: config["store.port"],
+    path: context.storePath,
+    ...listenOn("store.port", context),
     logFile: join(folder.logs, "store.log"),
   });
   shutdown.add("store", () => server.stop());
-  say(`store: ${server.url}`);
+  sayWhere("store", server, "store.port", context);
   return useStore(server.url, shutdown);
 }
 
 /** A store that somebody else runs; waits until it answers. */
 export async function joinStore(
   url: string,
-  { config, say, signal, shutdown }: Omit<ServiceContext, "folder" | "log">,
+  { config, say, signal, shutdown }: ServiceContext,
 ): Promise<RunStore> {
   const found = useStore(url, shutdown);
   await untilReachable(() => found.store.health(), url, {
@@ -64,6 +68,22 @@ export async function joinStore(
   signal.throwIfAborted();
   say(`store: ${url}`);
   return found;
+}
+
+type OwnPort = "store.port" | "proxy.port";
+
+function listenOn(setting: OwnPort, { config, sources }: ServiceContext): ListenOptions {
+  return { hostname: loopback, port: config[setting], anyPort: isDefault(setting, sources) };
+}
+
+function sayWhere(
+  name: string,
+  { url, port }: { url: string; port: number },
+  setting: OwnPort,
+  { config, say }: ServiceContext,
+): void {
+  if (port !== config[setting]) say(describeOtherPort(setting, config[setting]));
+  say(`${name}: ${url}`);
 }
 
 function useStore(url: string, shutdown: Shutdown) {
@@ -81,17 +101,17 @@ export interface RunProxy extends AlgorithmProxy {
 export async function startProxy(
   modelName: string,
   storeUrl: string,
-  { config, folder, say, shutdown }: ServiceContext,
+  context: ServiceContext,
 ): Promise<RunProxy> {
+  const { folder, shutdown } = context;
   const proxy = await startProxyWorker({
     storeUrl,
-    hostname: loopback,
-    port: config["proxy.port"],
+    ...listenOn("proxy.port", context),
     logFile: join(folder.logs, "proxy.log"),
   });
   shutdown.add("proxy", () => proxy.stop());
   const endpoint = `${proxy.url}/v1`;
-  say(`proxy: ${endpoint}`);
+  sayWhere("proxy", { url: endpoint, port: proxy.port }, "proxy.port", context);
   return {
     resource: (sampling) => proxyResource(endpoint, modelName, sampling),
     flush: () => proxy.flush(flushMs),

@@ -117,9 +117,11 @@ export class EngineClient {
       method,
       signal: AbortSignal.timeout(timeoutMs),
       ...(this.#address.unixSocket === undefined ? {} : { unix: this.#address.unixSocket }),
-      ...(body === undefined
-        ? {}
-        : { headers: { "content-type": "application/json" }, body: JSON.stringify(body) }),
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+      headers: {
+        ...(body === undefined ? {} : { "content-type": "application/json" }),
+        ...(this.#address.apiKey === undefined ? {} : { authorization: `Bearer ${this.#address.apiKey}` }),
+      },
     });
   }
 }

@@ -92,7 +92,7 @@ describe("a model is refused before anything is started", () => {
       (m) => writeFileSync(join(m, "agl-model.json"), '{"training": {"learning_rat": 1}}'),
       "there is no field training.learning_rat; did you mean learning_rate?",
     ],
-    ["that is not there", (m) => rmSync(m, { recursive: true }), "holds no config.json"],
+    ["that is not there", (m) => rmSync(m, { recursive: true }), "does not exist"],
   ];
   test.each(models)("%s", async (_, change, message) => {
     const { code, said } = await refuse(["--model", modelWith(change)]);

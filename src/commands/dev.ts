@@ -1,0 +1,55 @@
+import type { Algorithm, AlgorithmContext } from "../algorithm/algorithm.ts";
+import { rollOut } from "../algorithm/published-rollouts.ts";
+import { selectRollouts } from "../algorithm/round.ts";
+import { countsText } from "../algorithm/report.ts";
+import type { FinishedRollout } from "../algorithm/rollouts.ts";
+import type { Config, ResolvedConfig } from "../config.ts";
+import { storyLines } from "../inspect/story-lines.ts";
+import { tellStory } from "../inspect/story.ts";
+import { runAlgorithm } from "./algorithm-run.ts";
+
+/** `agl dev`: a few tasks, told call by call, with the rows that they would become. Nothing is trained. */
+export function dev(config: Config, { sources }: { sources: ResolvedConfig["sources"] }): Promise<number> {
+  const tasks = config["tasks.dev"];
+  return runAlgorithm(
+    { ...config, "tasks.train_limit": tasks, "tasks.validation_limit": 1 },
+    {
+      ownRunners: true,
+      storeUrl: config["store.url"],
+      sources,
+      storePath: sources["store.db"] === "default" ? ":memory:" : config["store.db"],
+      algorithm: (context) => dryRun(context, config["selection.rule"]),
+    },
+  );
+}
+
+async function dryRun(context: AlgorithmContext, rule: Config["selection.rule"]): ReturnType<Algorithm> {
+  const { settings, store, train, say } = context;
+  const rollouts = await rollOut(context, {
+    tasks: train,
+    mode: "train",
+    sampling: settings.model.sampling_parameters,
+    metadata: { purpose: "dev" },
+    label: "dev rollouts",
+  });
+  await context.proxy.flush();
+  for (const { rollout } of rollouts) {
+    say("");
+    for (const line of storyLines(await tellStory(store, rollout, { attemptId: null, rule }))) say(line);
+  }
+  say("");
+  for (const line of verdictLines(context, rollouts)) say(line);
+}
+
+/** What a round with just these rollouts would learn from. */
+function verdictLines(context: AlgorithmContext, rollouts: FinishedRollout[]): string[] {
+  const selection = selectRollouts(context, 1, rollouts);
+  const { rule, fraction } = context.settings;
+  return [
+    `selection ${rule}, fraction ${fraction}: ${selection.kept.length} rows would be trained on, left out: ${countsText(selection.dropped)}`,
+    ...(selection.noUpdate === undefined
+      ? []
+      : [`a round like this makes no new version: ${selection.noUpdate}`]),
+    "nothing was trained",
+  ];
+}
