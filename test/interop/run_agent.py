@@ -1,4 +1,4 @@
-"""An agent of two model calls under Agent-lightning's runner and tracer: works on the next rollout of the store at URL."""
+"""A two-call agent under Agent-lightning's runner and tracer: works on the next rollout of the store at URL."""
 
 import asyncio
 import sys

@@ -1,6 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import {
+  exactAnswer,
   exactNumber,
   exactOnWire,
   isJsonObject,
@@ -133,5 +134,39 @@ describe("members keep their order", () => {
       return `{${members.join(",")}}`;
     });
     fc.assert(fc.property(object, (text) => expect(roundTrip(text)).toBe(text)));
+  });
+});
+
+describe("a store's answer", () => {
+  const opaque = '{"50256":1.0,"11":12345678901234567890,"s":"1.0"}';
+
+  test("reads plainly, and each object, element or item of it is written as it came", () => {
+    const one = exactAnswer(opaque) as any;
+    expect(one["50256"]).toBe(1);
+    expect(stringifyJson(one)).toBe(opaque);
+    const [, second] = exactAnswer(`[{"a":1},{"input":${opaque}}]`) as any[];
+    expect(second.input.s).toBe("1.0");
+    expect(stringifyJson(second)).toBe(`{"input":${opaque}}`);
+    const page = exactAnswer(`{"items":[{"input":${opaque}},{"b":2.50}],"total":2}`) as any;
+    expect(page.total).toBe(2);
+    expect(page.items.map(stringifyJson)).toEqual([`{"input":${opaque}}`, '{"b":2.50}']);
+    expect(stringifyJson(page)).toBe(`{"items":[{"input":${opaque}},{"b":2.50}],"total":2}`);
+  });
+
+  test("that is no object is what it is", () => {
+    expect(exactAnswer("null")).toBeNull();
+    expect(exactAnswer("[1, null, []]")).toEqual([1, null, []]);
+  });
+
+  test("whatever JSON its items are", () => {
+    fc.assert(
+      fc.property(fc.array(fc.dictionary(fc.string(), fc.jsonValue())), (objects) => {
+        const texts = objects.map((object) =>
+          JSON.stringify({ input: object, n: 1 }).replace('"n":1', '"n":1.0'),
+        );
+        const items = (exactAnswer(`{"items":[${texts.join()}]}`) as { items: unknown[] }).items;
+        expect(items.map(stringifyJson)).toEqual(texts);
+      }),
+    );
   });
 });
