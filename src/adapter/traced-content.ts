@@ -45,7 +45,7 @@ export function tracedContent(attributes: Attributes): TracedContent {
     response,
     imageUrls: imageUrlsOf(prompt),
     logprobs: logprobs === undefined ? undefined : readStructured(logprobs),
-    request: unflatten(attributes, "gen_ai.request") ?? without(input, ["messages"]),
+    request: unflatten(attributes, "gen_ai.request") ?? nullWhenEmpty(without(input, ["messages"])),
     answer:
       unflatten(attributes, "gen_ai.response") ??
       without(output, ["choices", "prompt_token_ids", "response_token_ids"]),
@@ -74,10 +74,13 @@ function choiceCount(response: unknown): number {
   ).length;
 }
 
-function without(value: unknown, names: string[]): unknown {
+function without(value: unknown, names: string[]): object | null {
   if (typeof value !== "object" || value === null) return null;
-  const rest = Object.entries(value).filter(([name]) => !names.includes(name));
-  return rest.length === 0 ? null : Object.fromEntries(rest);
+  return Object.fromEntries(Object.entries(value).filter(([name]) => !names.includes(name)));
+}
+
+function nullWhenEmpty(value: object | null): object | null {
+  return value === null || Object.keys(value).length === 0 ? null : value;
 }
 
 function imageUrlsOf(prompt: unknown): string[] {

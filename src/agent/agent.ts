@@ -51,7 +51,10 @@ export interface AgentContext<Settings = JsonObject> {
   log(line: string): void;
   /** An intermediate reward. The final one is what `run` returns. */
   reward(value: number | boolean): void;
-  /** An OpenAI client for `llm` whose requests end with `signal`. */
+  /**
+   * An OpenAI client for `llm` whose requests end with `signal`. With the tracer `openai`, the runner records its chat
+   * completions itself.
+   */
   client(): OpenAI;
 }
 

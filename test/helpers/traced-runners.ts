@@ -1,7 +1,5 @@
 import { join } from "node:path";
-import { adaptProxySpans } from "../../src/adapter/proxy-adapter.ts";
-import { adaptTracerSpans } from "../../src/adapter/tracer-adapter.ts";
-import type { AdaptedSpans } from "../../src/adapter/triplet.ts";
+import type { TraceAdapter } from "../../src/adapter/adapters.ts";
 import { selectRows } from "../../src/algorithm/select.ts";
 import type { Span } from "../../src/protocol/types.ts";
 import { createProxy } from "../../src/proxy/proxy.ts";
@@ -59,13 +57,8 @@ export async function startTracedRunners(
   };
 }
 
-export const adapters: { [name: string]: (spans: Span[]) => AdaptedSpans } = {
-  proxy: adaptProxySpans,
-  tracer: adaptTracerSpans,
-};
-
 /** The rows that training would get of these rollouts, without the order in which they are shuffled. */
-export function rowsBy(adapt: (spans: Span[]) => AdaptedSpans, rollouts: Span[][]) {
+export function rowsBy(adapt: TraceAdapter, rollouts: Span[][]) {
   const { kept, dropped } = selectRows({
     rollouts: rollouts.map((spans, index) => {
       const { triplets, dropped: left } = adapt(spans);

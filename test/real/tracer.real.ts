@@ -1,12 +1,13 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
+import { traceAdapters } from "../../src/adapter/adapters.ts";
 import { readModelSettings } from "../../src/algorithm/model-settings.ts";
 import { VllmEngine } from "../../src/engine/vllm.ts";
 import { silentLogger } from "../../src/log.ts";
 import type { Span } from "../../src/protocol/types.ts";
 import { temporaryFolder } from "../helpers/temporary-folder.ts";
-import { adapters, rowsBy, startTracedRunners } from "../helpers/traced-runners.ts";
+import { rowsBy, startTracedRunners } from "../helpers/traced-runners.ts";
 
 /**
  * Real vLLM with the small model and the real calculator: what the recording proxy and the tracer on the agent's side
@@ -71,7 +72,7 @@ describe("the proxy and the tracer make the same rows of the same rollouts", () 
     "%s",
     async (_, agentFile) => {
       const rollouts = await workThrough("proxied", agentFile);
-      const [byProxy, byTracer] = Object.values(adapters).map((adapt) => rowsBy(adapt, rollouts));
+      const [byProxy, byTracer] = Object.values(traceAdapters).map((adapt) => rowsBy(adapt, rollouts));
       expect(byTracer).toEqual(byProxy as never);
       expect(byProxy?.dropped).toEqual({});
       expect(byProxy?.kept.length).toBe(countOf(rollouts, "raw_gen_ai_request"));
@@ -86,11 +87,11 @@ test(
   "without a proxy, the tracer makes a row of every call, the one the engine was asked for",
   async () => {
     const direct = await workThrough("direct", null);
-    const { kept, dropped } = rowsBy(adapters["tracer"] as never, direct);
+    const { kept, dropped } = rowsBy(traceAdapters.tracer, direct);
     expect(dropped).toEqual({});
     expect(kept.length).toBe(countOf(direct, "openai.chat.completion"));
     // At temperature 0, the same tasks give the same rows as through the proxy.
-    const proxied = rowsBy(adapters["proxy"] as never, await workThrough("proxied", null));
+    const proxied = rowsBy(traceAdapters.proxy, await workThrough("proxied", null));
     expect(kept).toEqual(proxied.kept);
   },
   3 * minute,

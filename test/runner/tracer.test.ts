@@ -1,4 +1,5 @@
 import { afterEach, describe, expect, test } from "bun:test";
+import { traceAdapters } from "../../src/adapter/adapters.ts";
 import { adaptTracerSpans } from "../../src/adapter/tracer-adapter.ts";
 import type { Span } from "../../src/protocol/types.ts";
 import type { ChatStep } from "../helpers/chatting-agent.ts";
@@ -11,7 +12,7 @@ import {
   replyAs,
   startFakeVllm,
 } from "../helpers/fake-vllm.ts";
-import { adapters, fakeCalculator, rowsBy, startTracedRunners } from "../helpers/traced-runners.ts";
+import { fakeCalculator, rowsBy, startTracedRunners } from "../helpers/traced-runners.ts";
 
 let vllm: FakeVllm | undefined;
 afterEach(async () => vllm?.stop());
@@ -61,7 +62,7 @@ describe("calls that also go through the recording proxy", () => {
       await work(fixture, { steps: ["reward", "stream", "plain", "stream"] }),
       await work(fixture, { steps: [] }),
     ];
-    const rows = Object.entries(adapters).map(([, adapt]) => rowsBy(adapt, rollouts));
+    const rows = Object.values(traceAdapters).map((adapt) => rowsBy(adapt, rollouts));
     expect(rows[0]).toEqual(rows[1] as never);
     expect(rows[0]?.kept.length).toBe(7);
     expect(rows[0]?.dropped).toEqual({ aborted_by_client: 1 });
@@ -100,7 +101,7 @@ describe("calls that also go through the recording proxy", () => {
       await work(fixture, { input: "1+2?", target: 3 }),
       await work(fixture, { input: "1+3?", target: 4 }),
     ];
-    const [byProxy, byTracer] = Object.values(adapters).map((adapt) => rowsBy(adapt, rollouts));
+    const [byProxy, byTracer] = Object.values(traceAdapters).map((adapt) => rowsBy(adapt, rollouts));
     expect(byTracer).toEqual(byProxy as never);
     expect(byProxy?.kept.map(({ reward }) => reward).toSorted()).toEqual([0, 0, 1, 1]);
     // Each tool call has its place after the call that asked for it.

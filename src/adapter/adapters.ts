@@ -1,0 +1,15 @@
+import type { Span } from "../protocol/types.ts";
+import { adaptProxySpans } from "./proxy-adapter.ts";
+import { adaptTracerSpans } from "./tracer-adapter.ts";
+import type { AdaptedSpans } from "./triplet.ts";
+
+/** Makes calls with their rewards of the spans of one attempt. */
+export type TraceAdapter = (spans: readonly Span[]) => AdaptedSpans;
+
+/** Each reads its own spans, so an attempt that both a proxy and a tracer recorded counts once. */
+export const traceAdapters = {
+  proxy: (spans) => adaptProxySpans(spans),
+  tracer: (spans) => adaptTracerSpans(spans),
+} satisfies { [name: string]: TraceAdapter };
+
+export type TraceAdapterName = keyof typeof traceAdapters;
