@@ -109,7 +109,7 @@ const commands: CommandEntry[] = [
   {
     name: "show",
     summary: "one rollout or attempt: its calls, tools, rewards, rows, and why it failed",
-    settings: ["runs", "selection.rule"],
+    settings: ["runs", "selection.rule", "adapter"],
     json: true,
     addOptions: addShowOptions,
     load: async () => (await import("./commands/show.ts")).show,
@@ -117,7 +117,7 @@ const commands: CommandEntry[] = [
   {
     name: "export",
     summary: "rollouts, attempts, spans, triplets or rows of a run as JSON lines",
-    settings: ["runs", "selection.rule"],
+    settings: ["runs", "selection.rule", "adapter"],
     addOptions: addExportOptions,
     load: async () => (await import("./commands/export.ts")).exportLines,
   },

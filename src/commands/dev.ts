@@ -35,7 +35,8 @@ async function dryRun(context: AlgorithmContext, rule: Config["selection.rule"])
   await context.proxy.flush();
   for (const { rollout } of rollouts) {
     say("");
-    for (const line of storyLines(await tellStory(store, rollout, { attemptId: null, rule }))) say(line);
+    const story = await tellStory(store, rollout, { attemptId: null, rule, adapter: context.adapter });
+    for (const line of storyLines(story)) say(line);
   }
   say("");
   for (const line of verdictLines(context, rollouts)) say(line);

@@ -1,3 +1,4 @@
+import { namedAdapter } from "../adapter/named-adapter.ts";
 import type { Config } from "../config.ts";
 import { findId } from "../inspect/find-id.ts";
 import { openSource } from "../inspect/source.ts";
@@ -15,7 +16,11 @@ export async function show(
   const source = await openSource({ ...(own as SourceOptions), runs: config.runs });
   try {
     const { rollout, attemptId } = await findId(source.reading, args[0] ?? "");
-    const story = await tellStory(source.reading, rollout, { attemptId, rule: config["selection.rule"] });
+    const story = await tellStory(source.reading, rollout, {
+      attemptId,
+      rule: config["selection.rule"],
+      adapter: namedAdapter(config.adapter),
+    });
     const lines = json ? [storyJson(story)] : storyLines(story);
     const output = new LineOutput();
     for (const line of lines) if (!(await output.line(line))) break;

@@ -1,13 +1,12 @@
-import type { SelectionRule } from "../algorithm/select.ts";
 import type { Attempt, AttemptedRollout, Rollout, Span } from "../protocol/types.ts";
 import type { StoreReading } from "../store/store-reader.ts";
 import type { ExportKind } from "./export-kinds.ts";
 import { eachAttempt, eachRollout, eachSpan, type RolloutFilter } from "./paging.ts";
-import { rowsOfRollout } from "./rollout-rows.ts";
+import { rowsOfRollout, type RowRules } from "./rollout-rows.ts";
 
 export interface ExportOptions {
   filter: RolloutFilter;
-  rule: SelectionRule;
+  rules: RowRules;
   /** Told of each call that is no triplet or row, and why. */
   onLeftOut(reason: string): void;
 }
@@ -31,7 +30,7 @@ async function* tripletsOf(store: StoreReading, rollout: Rollout, options: Expor
   const latest = await latestAttempt(store, rollout);
   if (latest === null) return;
   const { rollout_id } = rollout;
-  const { triplets, leftOut } = rowsOfRollout(rollout, latest.spans, options.rule);
+  const { triplets, leftOut } = rowsOfRollout(rollout, latest.spans, options.rules);
   const answered = new Set(triplets.map(({ metadata }) => metadata.sequence_id));
   for (const { sequence_id, reason } of leftOut) if (!answered.has(sequence_id)) options.onLeftOut(reason);
   for (const triplet of triplets) yield { rollout_id, attempt_id: latest.attemptId, ...triplet };
@@ -40,7 +39,7 @@ async function* tripletsOf(store: StoreReading, rollout: Rollout, options: Expor
 async function* rowsOf(store: StoreReading, rollout: Rollout, options: ExportOptions) {
   const latest = await latestAttempt(store, rollout);
   if (latest === null) return;
-  const { rows, leftOut } = rowsOfRollout(rollout, latest.spans, options.rule);
+  const { rows, leftOut } = rowsOfRollout(rollout, latest.spans, options.rules);
   for (const { reason } of leftOut) options.onLeftOut(reason);
   // Rows are for training; what a model is measured on is none unless it was asked for.
   const isMeasured = rollout.mode === "val" || rollout.mode === "test";

@@ -1,10 +1,19 @@
 import { adaptProxySpans } from "../adapter/proxy-adapter.ts";
-import type { DroppedCall, Triplet } from "../adapter/triplet.ts";
+import type { AdaptedSpans, DroppedCall, Triplet } from "../adapter/triplet.ts";
 import { propagateRewards } from "../algorithm/propagate.ts";
 import { makeRow, type RecordedRow } from "../algorithm/rows.ts";
 import type { SelectionRule } from "../algorithm/select.ts";
 import { isFinished } from "../protocol/enums.ts";
 import type { Rollout, Span } from "../protocol/types.ts";
+
+/** How calls become rows. */
+export interface RowRules {
+  rule: SelectionRule;
+  /** The proxy adapter when absent. */
+  adapter?: (
+    spans: Span[],
+  ) => Pick<AdaptedSpans, "triplets" | "dropped"> & Partial<Pick<AdaptedSpans, "unassignedRewards">>;
+}
 
 export interface RolloutRows {
   /** Every call that got an answer, with the reward given to it. */
@@ -19,10 +28,10 @@ export interface RolloutRows {
 /** What training would make of the spans of a rollout's latest attempt. */
 export function rowsOfRollout(
   rollout: Pick<Rollout, "rollout_id" | "status">,
-  spans: readonly Span[],
-  rule: SelectionRule,
+  spans: Span[],
+  { rule, adapter = adaptProxySpans }: RowRules,
 ): RolloutRows {
-  const { triplets, dropped, unassignedRewards } = adaptProxySpans(spans);
+  const { triplets, dropped, unassignedRewards = [] } = adapter(spans);
   const refusal = whyNoRows(rollout, rule);
   const { calls, dropped: unusable } = propagateRewards(
     triplets,

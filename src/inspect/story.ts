@@ -1,13 +1,12 @@
 import { rewardOf } from "../adapter/rewards.ts";
 import type { DroppedCall, Triplet } from "../adapter/triplet.ts";
 import type { RecordedRow } from "../algorithm/rows.ts";
-import type { SelectionRule } from "../algorithm/select.ts";
 import { attributeKeys, spanNames } from "../protocol/semconv.ts";
 import type { Attempt, AttemptedRollout, Rollout, Span } from "../protocol/types.ts";
 import type { StoreReading } from "../store/store-reader.ts";
 import { callStory, type CallStory, isCallSpan, secondsOf } from "./call-story.ts";
 import { eachAttempt, eachSpan } from "./paging.ts";
-import { rowsOfRollout } from "./rollout-rows.ts";
+import { rowsOfRollout, type RowRules } from "./rollout-rows.ts";
 
 /** A call and what training would make of it. */
 export interface JudgedCall extends CallStory {
@@ -72,7 +71,7 @@ export interface RolloutStory {
 export async function tellStory(
   store: StoreReading,
   rollout: Rollout | AttemptedRollout,
-  { attemptId, rule }: { attemptId: string | null; rule: SelectionRule },
+  { attemptId, ...rules }: { attemptId: string | null } & RowRules,
 ): Promise<RolloutStory> {
   const all = await Array.fromAsync(eachAttempt(store, rollout.rollout_id));
   const latest = all.at(-1);
@@ -80,13 +79,13 @@ export async function tellStory(
   for (const attempt of all) {
     if (attemptId !== null && attempt.attempt_id !== attemptId) continue;
     const spans = await Array.fromAsync(eachSpan(store, rollout.rollout_id, attempt.attempt_id));
-    attempts.push({ attempt, events: eventsOf(rollout, spans, rule, attempt === latest) });
+    attempts.push({ attempt, events: eventsOf(rollout, spans, rules, attempt === latest) });
   }
   return { rollout, attempts };
 }
 
-function eventsOf(rollout: Rollout, spans: Span[], rule: SelectionRule, isLatest: boolean): StoryEvent[] {
-  const fates = new Fates(rollout, spans, rule, isLatest);
+function eventsOf(rollout: Rollout, spans: Span[], rules: RowRules, isLatest: boolean): StoryEvent[] {
+  const fates = new Fates(rollout, spans, rules, isLatest);
   const calls = Map.groupBy(spans.filter(isCallSpan), ({ sequence_id }) => sequence_id);
   const told = [...calls].map(([sequenceId, ofCall]) => fates.judge(callStory(sequenceId, ofCall)));
   const others = spans
@@ -103,8 +102,8 @@ class Fates {
   readonly #unassigned: Set<number>;
   readonly #isLatest: boolean;
 
-  constructor(rollout: Rollout, spans: Span[], rule: SelectionRule, isLatest: boolean) {
-    const { triplets, rows, leftOut, unassignedRewards } = rowsOfRollout(rollout, spans, rule);
+  constructor(rollout: Rollout, spans: Span[], rules: RowRules, isLatest: boolean) {
+    const { triplets, rows, leftOut, unassignedRewards } = rowsOfRollout(rollout, spans, rules);
     this.#triplets = new Map(triplets.map((triplet) => [triplet.metadata.sequence_id, triplet]));
     this.#rows = new Map(rows.map((row) => [row.provenance.sequence_id, row]));
     this.#leftOut = new Map(leftOut.map((call) => [call.sequence_id, call]));
@@ -115,7 +114,7 @@ class Fates {
   judge(call: CallStory): JudgedCall {
     const triplet = this.#triplets.get(call.sequence_id);
     const row = this.#isLatest ? this.#rows.get(call.sequence_id)?.row : undefined;
-    const leftOut = this.#leftOut.get(call.sequence_id)?.reason ?? "not_understood";
+    const leftOut = this.#leftOut.get(call.sequence_id)?.reason ?? "not_of_this_adapter";
     const exact = triplet?.metadata.exact ?? false;
     return {
       ...call,

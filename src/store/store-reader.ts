@@ -50,7 +50,8 @@ function openReadOnly(path: string): Database {
     return db;
   } catch (error) {
     db.close();
-    if ((error as { code?: unknown }).code !== "SQLITE_CANTOPEN" || hasLog(path)) throw error;
+    if (!/^SQLITE_(?:CANTOPEN|READONLY)/.test(String((error as { code?: unknown }).code)) || hasLog(path))
+      throw error;
     const flags = constants.SQLITE_OPEN_READONLY | constants.SQLITE_OPEN_URI;
     return new Database(`file:${encodeURI(path).replace(/[?#]/g, encodeURIComponent)}?immutable=1`, flags);
   }

@@ -3,6 +3,7 @@ import { join } from "node:path";
 import { startRecordedRun, type RecordedRollout } from "../helpers/recorded-run.ts";
 import { runAgl } from "../helpers/run-agl.ts";
 import { startRunners } from "../helpers/runners-fixture.ts";
+import { sampleSpan } from "../helpers/sample-span.ts";
 import { temporaryFolder } from "../helpers/temporary-folder.ts";
 
 const folder = temporaryFolder();
@@ -136,4 +137,39 @@ test("of a rollout with two attempts, only the latest makes rows", async () => {
   const only = await agl(attempt.attempt_id);
   expect(only.out).toContain("(number 1)");
   expect(only.out).not.toContain("(number 2)");
+});
+
+test("calls that a tracer recorded are told, too, and are rows for its adapter", async () => {
+  const { rollout_id, attempt } = await run.store.startRollout({ input: "traced" });
+  const { attempt_id } = attempt;
+  await run.store.addSpan(
+    sampleSpan({
+      rollout_id,
+      attempt_id,
+      name: "openai.chat.completion",
+      start_time: 0.25,
+      end_time: 0.5,
+      attributes: {
+        "gen_ai.request.model": "agent-model",
+        "gen_ai.response.id": "chatcmpl-traced",
+        "gen_ai.prompt.0.role": "user",
+        "gen_ai.prompt.0.content": "What is 12*7?",
+        "gen_ai.completion.0.role": "assistant",
+        "gen_ai.completion.0.content": "84",
+        "gen_ai.usage.prompt_tokens": 2,
+        "gen_ai.usage.completion_tokens": 1,
+        prompt_token_ids: [1, 2],
+        response_token_ids: [3],
+      },
+    }),
+  );
+  await run.store.nextSequenceId(rollout_id, attempt_id);
+  await run.reward(rollout_id, attempt_id, 1);
+  await run.store.updateAttempt(rollout_id, attempt_id, { status: "succeeded" });
+  const traced = (await agl(rollout_id, "--adapter", "tracer")).out;
+  expect(traced).toContain("call    agent-model, 2 + 1 tokens");
+  expect(traced).toContain("user: What is 12*7?");
+  expect(traced).toContain("→ 84");
+  expect(traced).toContain("row of 3 ids, 1 of them learned; exact; reward 1");
+  expect((await agl(rollout_id)).out).toContain("no row: not_of_this_adapter");
 });
