@@ -25,7 +25,7 @@ export async function playRound(context: AlgorithmContext, iteration: number): P
   );
   const selection = await clock.time("rows", async () => selectRollouts(context, iteration, rollouts));
   const report = describeRound(iteration, rollouts, selection, clock.seconds);
-  const reason = engine.canTrain ? selection.noUpdate : "the engine is not ours and takes no new weights";
+  const reason = whyNoUpdate(context, report, selection);
   if (reason !== undefined) return { ...report, reason };
   const trained = await clock.time("train", () => engine.train(selection.kept, `version_${iteration}`));
   const { steps, loss_before, loss_after } = trained.result;
@@ -35,6 +35,20 @@ export async function playRound(context: AlgorithmContext, iteration: number): P
     return await engine.serve(trained);
   });
   return { ...report, updated: true };
+}
+
+function whyNoUpdate(
+  { engine }: AlgorithmContext,
+  { succeeded, without_calls }: IterationReport,
+  selection: Selection,
+): string | undefined {
+  if (succeeded > 0 && without_calls === succeeded) {
+    return (
+      `none of the ${succeeded} succeeded rollouts made a recorded call: ` +
+      "the agent has to use the address and the client that it is given"
+    );
+  }
+  return engine.canTrain ? selection.noUpdate : "the engine is not ours and takes no new weights";
 }
 
 /** The rows that a round would train on, and why the others are left out. */
@@ -87,5 +101,5 @@ function countBy(names: string[]): Record<string, number> {
 }
 
 function hasCall(spans: FinishedRollout["spans"]): boolean {
-  return spans.some(({ name }) => name === spanNames.rawRequest);
+  return spans.some(({ name }) => name === spanNames.rawRequest || name === spanNames.chatCompletion);
 }

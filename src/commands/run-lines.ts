@@ -24,8 +24,10 @@ export function describeIteration(report: IterationReport): string {
   const result = report.updated
     ? `version_${report.iteration} made`
     : `no update (${report.reason ?? "unknown"})`;
+  const bypassed = report.without_calls;
+  const warning = bypassed === 0 ? "" : `; warning: ${bypassed} succeeded rollouts made no recorded call`;
   const seconds = Object.entries(report.seconds).map(([phase, value]) => `${phase} ${value.toFixed(1)} s`);
-  return `iteration ${report.iteration}: ${rows}; ${result}; ${seconds.join(", ")}`;
+  return `iteration ${report.iteration}: ${rows}; ${result}${warning}; ${seconds.join(", ")}`;
 }
 
 /** The tables, then the two lines that name what was made. */
