@@ -39,8 +39,8 @@ suite() {
 }
 
 check static "$BUN" run check
-check ruff "$DEV/bin/ruff" check trainer scripts/small-model
-check ruff-format "$DEV/bin/ruff" format --check trainer scripts/small-model
+check ruff "$DEV/bin/ruff" check --config trainer/pyproject.toml trainer scripts/small-model test/interop
+check ruff-format "$DEV/bin/ruff" format --check --config trainer/pyproject.toml trainer scripts/small-model test/interop
 check build "$BUN" scripts/build.ts
 suite typescript "$BUN" test --timeout 60000 --reporter=junit --reporter-outfile="$results/typescript.xml" test
 
@@ -50,6 +50,9 @@ if [ "${1:-all}" != fast ]; then
   PYTHON_CPU=$(sed -n 's/^python: //p' "$results/setup.log")
   suite python env PYTHONPATH="$DEV_PACKAGES" "$PYTHON_CPU" -m pytest -c trainer/pyproject.toml trainer/tests --junitxml="$results/python.xml"
   suite hub env AGL_PYTHON="$PYTHON_CPU" "$BUN" test --timeout 60000 --reporter=junit --reporter-outfile="$results/hub.xml" ./test/real/base-model.real.ts
+  suite interop "$BUN" test --timeout 240000 --reporter=junit --reporter-outfile="$results/interop.xml" ./test/interop/interop.real.ts ./test/interop/tracer-adapter.real.ts
+  suite tracer env AGL_PYTHON="$PYTHON_CPU" "$BUN" test --timeout 300000 --reporter=junit --reporter-outfile="$results/tracer.xml" ./test/real/tracer.real.ts
+  suite parts "$BUN" test --timeout 600000 --reporter=junit --reporter-outfile="$results/parts.xml" ./test/real/parts.real.ts
   suite loop "$BUN" test --timeout 1200000 --reporter=junit --reporter-outfile="$results/loop.xml" ./test/real/loop.real.ts
 fi
 

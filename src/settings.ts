@@ -9,7 +9,13 @@ const port = { minimum: 1, maximum: 65_535 };
  */
 export const settings = {
   profile: choice(["auto", "cpu", "cuda"], "auto", "where to serve and train"),
-  model: optional(text("", "folder of the base model; the small model when unset", "folder")),
+  model: optional(
+    text(
+      "",
+      "base model: a folder, or a model of the hub as owner/name; the small model when unset",
+      "model",
+    ),
+  ),
   model_name: optional(
     text("", "name agents use for the model; from the model's settings when unset", "name"),
   ),

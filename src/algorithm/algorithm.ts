@@ -1,9 +1,9 @@
-import type { DroppedCall, Triplet } from "../adapter/triplet.ts";
+import type { TraceAdapter } from "../adapter/adapters.ts";
 import type { TrainResult } from "../engine/trainer.ts";
 import type { EngineCheckpoint } from "../engine/vllm.ts";
 import type { Logger } from "../log.ts";
 import type { StoreApi } from "../protocol/store-api.ts";
-import type { JsonObject, LlmResource, NamedResources, Span } from "../protocol/types.ts";
+import type { JsonObject, LlmResource, NamedResources } from "../protocol/types.ts";
 import type { RunFolder } from "../run-folder.ts";
 import type { ModelSettings } from "./model-settings.ts";
 import type { IterationReport, Report, VersionReport } from "./report.ts";
@@ -84,5 +84,3 @@ export interface TrainedCheckpoint {
 }
 
 export type ServedCheckpoint = { method: "swap" | "restart" } & ServedDifference;
-
-export type TraceAdapter = (spans: Span[]) => { triplets: Triplet[]; dropped: DroppedCall[] };

@@ -1,7 +1,6 @@
 import { join } from "node:path";
 import { version as programVersion } from "../../package.json" with { type: "json" };
-import { adaptProxySpans } from "../adapter/proxy-adapter.ts";
-import { adaptTracerSpans } from "../adapter/tracer-adapter.ts";
+import { traceAdapters } from "../adapter/adapters.ts";
 import type {
   Algorithm,
   AlgorithmContext,
@@ -242,8 +241,7 @@ function algorithmContext(
     store,
     proxy,
     engine,
-    adapter:
-      config.adapter === "tracer" ? (spans) => adaptTracerSpans(spans) : (spans) => adaptProxySpans(spans),
+    adapter: traceAdapters[config.adapter],
     ...inputs.tasks,
     resources: {},
     folder,

@@ -1,4 +1,4 @@
-import { namedAdapter } from "../adapter/named-adapter.ts";
+import { traceAdapters } from "../adapter/adapters.ts";
 import { countsText } from "../algorithm/report.ts";
 import type { Config } from "../config.ts";
 import { UsageError } from "../errors.ts";
@@ -28,7 +28,7 @@ export async function exportLines(
     await requireRollouts(source.reading, options.rollout ?? []);
     const objects = exported(kind, source.reading, {
       filter,
-      rules: { rule: config["selection.rule"], adapter: namedAdapter(config.adapter) },
+      rules: { rule: config["selection.rule"], adapter: traceAdapters[config.adapter] },
       onLeftOut: (reason) => (leftOut[reason] = (leftOut[reason] ?? 0) + 1),
     });
     await writeAll(objects, new LineOutput(options.output));

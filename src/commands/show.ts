@@ -1,4 +1,4 @@
-import { namedAdapter } from "../adapter/named-adapter.ts";
+import { traceAdapters } from "../adapter/adapters.ts";
 import type { Config } from "../config.ts";
 import { findId } from "../inspect/find-id.ts";
 import { openSource } from "../inspect/source.ts";
@@ -19,7 +19,7 @@ export async function show(
     const story = await tellStory(source.reading, rollout, {
       attemptId,
       rule: config["selection.rule"],
-      adapter: namedAdapter(config.adapter),
+      adapter: traceAdapters[config.adapter],
     });
     const lines = json ? [storyJson(story)] : storyLines(story);
     const output = new LineOutput();
