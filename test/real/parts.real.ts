@@ -93,13 +93,19 @@ describe("three terminals", () => {
         "algo",
         file,
         ...store,
-        ...["--proxy-port", String(freePort()), "--engine-port", String(enginePort)],
+        "--proxy-port",
+        String(freePort()),
+        "--engine-port",
+        String(enginePort),
         ...small,
       ]);
       await algorithm.waitForLine(/^engine: ready/, 5 * minute);
       const dry = start("dry-run", [
         "dev",
-        ...["--engine-url", `http://127.0.0.1:${enginePort}/v1`, "--tasks-dev", "2"],
+        "--engine-url",
+        `http://127.0.0.1:${enginePort}/v1`,
+        "--tasks-dev",
+        "2",
       ]);
       await succeeds(dry);
       expect(dry.lines.filter((line) => line.startsWith("rollout ro-"))).toHaveLength(2);
@@ -140,7 +146,13 @@ test(
   async () => {
     const agl = start("no-proxy", [
       "allinone",
-      ...["--proxy-off", "--runners-tracer", "openai", "--adapter", "tracer", "--engine-between", "restart"],
+      "--proxy-off",
+      "--runners-tracer",
+      "openai",
+      "--adapter",
+      "tracer",
+      "--engine-between",
+      "restart",
       ...small,
     ]);
     await succeeds(agl);
