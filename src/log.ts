@@ -18,13 +18,36 @@ export interface LogTarget {
   file?: string;
 }
 
+/** A message that comes again within it goes to the file only, so that a disk that is full says so once in a while. */
+const repeatMs = 10_000;
+
 /** One line per event: `12:00:01 warning store   message  key=value`. */
-export function createLogger(room: string, target: LogTarget): Logger {
+export function createLogger(
+  room: string,
+  target: LogTarget,
+  now: () => number = () => performance.now(),
+): Logger {
   const threshold = logLevels.indexOf(target.level);
+  const shown = new Map<string, { at: number; hidden: number }>();
+  /** Of warnings and errors, how many were hidden since the last one shown; undefined when this one is hidden. */
+  const hiddenBefore = (message: string): number | undefined => {
+    const last = shown.get(message);
+    if (last !== undefined && now() - last.at < repeatMs) {
+      last.hidden += 1;
+      return undefined;
+    }
+    shown.set(message, { at: now(), hidden: 0 });
+    return last?.hidden ?? 0;
+  };
   const write = (level: LogLevel, message: string, fields: Record<string, unknown> = {}) => {
     const line = formatLine(level, room, message, fields);
     if (target.file !== undefined) appendQuietly(target.file, line);
-    if (target.stderr !== false && logLevels.indexOf(level) >= threshold) process.stderr.write(line);
+    if (target.stderr === false || logLevels.indexOf(level) < threshold) return;
+    if (level === "debug" || level === "info") return void process.stderr.write(line);
+    const hidden = hiddenBefore(message);
+    if (hidden === 0) process.stderr.write(line);
+    else if (hidden !== undefined)
+      process.stderr.write(formatLine(level, room, message, { ...fields, not_shown: hidden }));
   };
   return {
     debug: (message, fields) => write("debug", message, fields),
