@@ -47,7 +47,7 @@ suite typescript "$BUN" test --timeout 60000 --reporter=junit --reporter-outfile
 if [ "${1:-all}" != fast ]; then
   say "the Python environment (made on first use: about 700 MB to download)"
   ./agl setup | tee "$results/setup.log"
-  PYTHON_CPU=$(sed -n 's/^python: //p' "$results/setup.log")
+  PYTHON_CPU=$(sed -n 's/^python: //p' "$results/setup.log" | tail -n 1)
   suite python env PYTHONPATH="$DEV_PACKAGES" "$PYTHON_CPU" -m pytest -c trainer/pyproject.toml trainer/tests --junitxml="$results/python.xml"
   suite hub env AGL_PYTHON="$PYTHON_CPU" "$BUN" test --timeout 60000 --reporter=junit --reporter-outfile="$results/hub.xml" ./test/real/base-model.real.ts
   suite interop "$BUN" test --timeout 240000 --reporter=junit --reporter-outfile="$results/interop.xml" ./test/interop/interop.real.ts ./test/interop/tracer-adapter.real.ts
