@@ -54,6 +54,7 @@ if [ "${1:-all}" != fast ]; then
   suite tracer env AGL_PYTHON="$PYTHON_CPU" "$BUN" test --timeout 300000 --reporter=junit --reporter-outfile="$results/tracer.xml" ./test/real/tracer.real.ts
   suite parts "$BUN" test --timeout 600000 --reporter=junit --reporter-outfile="$results/parts.xml" ./test/real/parts.real.ts
   suite loop "$BUN" test --timeout 1200000 --reporter=junit --reporter-outfile="$results/loop.xml" ./test/real/loop.real.ts
+  suite faults "$BUN" test --timeout 1200000 --reporter=junit --reporter-outfile="$results/faults.xml" ./test/real/faults.real.ts
 fi
 
 exec "$BUN" scripts/count-tests.ts "$results"

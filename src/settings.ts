@@ -90,11 +90,21 @@ export const settings = {
 
   "trainer.timeout_seconds": integer(600, "limit of one training", { minimum: 1 }),
   "trainer.threads": optional(integer(0, "CPU threads; all of them when unset", { minimum: 1 })),
-  "trainer.learning_rate": optional(real(0, "from the model's settings when unset", { maximum: 1 })),
-  "trainer.epochs": optional(integer(0, "from the model's settings when unset", { minimum: 1 })),
-  "trainer.batch_size": optional(integer(0, "from the model's settings when unset", { minimum: 1 })),
-  "trainer.lora_r": optional(integer(0, "from the model's settings when unset", { minimum: 1 })),
-  "trainer.lora_alpha": optional(integer(0, "from the model's settings when unset", { minimum: 1 })),
+  "trainer.learning_rate": optional(
+    real(0, "learning rate; from the model's settings when unset", { maximum: 1 }),
+  ),
+  "trainer.epochs": optional(
+    integer(0, "passes over the rows; from the model's settings when unset", { minimum: 1 }),
+  ),
+  "trainer.batch_size": optional(
+    integer(0, "rows of one step; from the model's settings when unset", { minimum: 1 }),
+  ),
+  "trainer.lora_r": optional(
+    integer(0, "rank of the LoRA adapter; from the model's settings when unset", { minimum: 1 }),
+  ),
+  "trainer.lora_alpha": optional(
+    integer(0, "scale of the LoRA adapter; from the model's settings when unset", { minimum: 1 }),
+  ),
 
   runs: text("runs", "folder in which each run gets a folder of its own", "folder"),
   cache: optional(text("", "folder of Python environments; ~/.cache/agl when unset", "folder")),
