@@ -1,6 +1,9 @@
 """TRL's SFTTrainer on ready-made rows; it proves that labels are honoured before its first step."""
 
 import math
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import torch
 from datasets import Dataset
@@ -25,12 +28,28 @@ class ProvingTrainer(SFTTrainer):
     def prove(self, model, batch: dict) -> dict[str, object]:
         model.eval()
         loss = self.batch_loss(model, batch)
+        with logits_from_unsloth():
+            facts = self.label_proof.check(model, batch, loss)
         model.train()
-        return self.label_proof.check(model, batch, loss)
+        return facts
 
     @torch.no_grad()
     def batch_loss(self, model, batch: dict) -> float:
         return self.compute_loss(model, dict(batch)).item()
+
+
+@contextmanager
+def logits_from_unsloth() -> Iterator[None]:
+    """Unsloth makes no logits unless asked. Asked when the trainer is made, it would give up padding-free batches."""
+    before = os.environ.get("UNSLOTH_RETURN_LOGITS")
+    os.environ["UNSLOTH_RETURN_LOGITS"] = "1"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["UNSLOTH_RETURN_LOGITS"]
+        else:
+            os.environ["UNSLOTH_RETURN_LOGITS"] = before
 
 
 class Reporter(TrainerCallback):

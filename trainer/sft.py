@@ -7,6 +7,7 @@ Exit code 0 after a `result` line in the job's progress file, 1 after an `error`
 """
 
 import argparse
+import gc
 import importlib
 import math
 import os
@@ -14,7 +15,6 @@ import sys
 import tempfile
 import time
 import traceback
-from dataclasses import dataclass
 from pathlib import Path
 
 STARTED = time.monotonic()
@@ -40,8 +40,9 @@ def main(arguments: list[str]) -> int:
         parser.error("give either a job file or --prewarm")
 
     seconds: dict[str, float] = {}
+    measuring = None
     if options.prewarm:
-        import_libraries(options.profile)
+        measuring = import_libraries(options.profile)
         seconds["imports"] = round(time.monotonic() - STARTED, 3)
         line = sys.stdin.readline().strip()
         if not line:
@@ -56,8 +57,8 @@ def main(arguments: list[str]) -> int:
             raise Refusal(f"{options.job}: field profile is {job.profile!r}, but --prewarm was for {options.profile!r}")
         if not options.prewarm:
             with progress.phase("imports"):
-                import_libraries(job.profile)
-        progress.result(run(job, progress))
+                measuring = import_libraries(job.profile)
+        progress.result(run(job, progress, measuring))
         return 0
     except Refusal as refusal:
         report(progress, str(refusal))
@@ -69,9 +70,10 @@ def main(arguments: list[str]) -> int:
     return 1
 
 
-def run(job: Job, progress: Progress) -> dict[str, object]:
+def run(job: Job, progress: Progress, measuring) -> dict[str, object]:
     """Load, train, merge, verify; returns the result, most of which also stays beside the weights."""
     import weights
+    from measure import telling_probes
     from rows import read_rows
 
     base, output = Path(job.base), Path(job.output)
@@ -79,14 +81,13 @@ def run(job: Job, progress: Progress) -> dict[str, object]:
     with progress.phase("load"):
         seed_everything(job)
         row_set = read_rows(Path(job.rows), vocabulary(base), job.max_length)
-        before = measure(base, row_set.rows, job.profile)
 
-    trained = train(job, row_set.rows, progress)
+    trained, peak = train(job, row_set.rows, progress)
 
     with progress.phase("verify"):
         copied = weights.copy_companions(base, output)
         tensors = weights.compare(base, output)
-        after = measure(output, row_set.rows, job.profile)
+        before, after = (measure(folder, job, row_set.rows, measuring) for folder in (base, output))
         if not math.isfinite(after.loss):
             raise Refusal("the saved weights give no finite loss; lower hyper.learning_rate")
 
@@ -107,28 +108,17 @@ def run(job: Job, progress: Progress) -> dict[str, object]:
         "versions": versions(job.profile),
         "seconds": progress.seconds,
     }
+    if job.profile == "cuda":
+        facts["gpu_peak_bytes"] = max(peak, before.gpu_peak_bytes, after.gpu_peak_bytes)
     weights.write_manifest(output, facts)
     return {**facts, "probes": telling_probes(before, after)}
 
 
-def telling_probes(before: "Measurement", after: "Measurement") -> list[dict[str, object]]:
-    """The sequences on which the two models differ most: a server's answers on them tell best which one it has."""
-    from loss import PROBES
-
-    probes = [
-        {"ids": ids, "before": old, "after": new}
-        for ids, old, new in zip(before.probe_ids, before.probes, after.probes, strict=True)
-    ]
-
-    def difference(probe: dict[str, list]) -> float:
-        pairs = zip(probe["before"], probe["after"], strict=True)
-        return sum(abs(old - new) for old, new in pairs) / max(1, len(probe["before"]))
-
-    return sorted(probes, key=difference, reverse=True)[:PROBES]
-
-
-def train(job: Job, rows: list, progress: Progress) -> dict[str, object]:
+def train(job: Job, rows: list, progress: Progress) -> tuple[dict[str, object], int]:
     """Trains and saves the merged weights; what it used of the device is free when it returns."""
+    import torch
+
+    from merge_proof import learned, prove_merge
     from proving_trainer import Reporter, make_trainer
 
     backend = importlib.import_module(BACKENDS[job.profile])
@@ -138,40 +128,33 @@ def train(job: Job, rows: list, progress: Progress) -> dict[str, object]:
         trainer = make_trainer(job, model, tokenizer, rows, reporter, scratch, backend.TRAINER_ARGUMENTS)
         steps = trainer.train().global_step
     with progress.phase("merge"):
-        output = Path(job.output)
+        base, output = Path(job.base), Path(job.output)
         output.mkdir(parents=True, exist_ok=True)
-        backend.merge_and_save(model, tokenizer, Path(job.base), output)
-    return {
+        deltas = learned(model)
+        backend.merge_and_save(model, tokenizer, base, output)
+        merged = prove_merge(deltas, base, output)
+    facts = {
         "steps": steps,
         "training_loss": {"first": reporter.losses[0], "last": reporter.losses[-1]},
         "labels": trainer.proven,
+        "merged": merged,
     }
+    if job.profile == "cpu":
+        return facts, 0
+    peak = torch.cuda.max_memory_allocated()
+    del model, trainer
+    gc.collect()
+    torch.cuda.empty_cache()
+    return facts, peak
 
 
-@dataclass(frozen=True)
-class Measurement:
-    loss: float
-    rows: int
-    probe_ids: list[list[int]]
-    probes: list[list[float]]
+def measure(folder: Path, job: Job, rows: list, measuring):
+    """In a process of its own where there is one."""
+    if measuring is not None:
+        return measuring.measure(folder, Path(job.rows), job.max_length, job.profile)
+    from measure import measure as measure_here
 
-
-def measure(folder: Path, rows: list, profile: str) -> Measurement:
-    """A fresh load of what lies in a folder: its loss on the rows, and log-probabilities to compare a server with."""
-    import torch
-    from transformers import AutoModelForCausalLM
-
-    from loss import MEASURED_ROWS, log_probabilities, mean_loss, spread
-
-    device, dtype = ("cuda", torch.bfloat16) if profile == "cuda" else ("cpu", torch.float32)
-    model = AutoModelForCausalLM.from_pretrained(folder, dtype=dtype, local_files_only=True).to(device).eval()
-    sample = spread(rows, MEASURED_ROWS)
-    return Measurement(
-        loss=round(mean_loss(model, sample), 6),
-        rows=len(sample),
-        probe_ids=[row.input_ids for row in sample],
-        probes=[log_probabilities(model, row.input_ids) for row in sample],
-    )
+    return measure_here(folder, rows, job.profile)
 
 
 def vocabulary(base: Path) -> int:
@@ -188,10 +171,16 @@ def seed_everything(job: Job) -> None:
     set_seed(job.seed)
 
 
-def import_libraries(profile: str) -> None:
-    """The backend comes first: Unsloth patches what the others import."""
+def import_libraries(profile: str):
+    """The backend comes first: Unsloth patches what the others import, so beside it another process measures."""
+    measuring = None
+    if profile == "cuda":
+        from measure import MeasuringProcess
+
+        measuring = MeasuringProcess()
     importlib.import_module(BACKENDS[profile])
     importlib.import_module("proving_trainer")
+    return measuring
 
 
 def versions(profile: str) -> dict[str, str]:

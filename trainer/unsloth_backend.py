@@ -1,11 +1,9 @@
 """Loading and merging with Unsloth: the CUDA profile, 4-bit base and merged 16-bit weights."""
 
-import os
 from pathlib import Path
 
-# The proof that labels are honoured needs logits, which Unsloth leaves out unless asked before its import.
-os.environ.setdefault("UNSLOTH_RETURN_LOGITS", "1")
-
+# First of all libraries, as it changes what the others are. Its import asks for the device's capability and properties
+# only, which initialises CUDA but makes no context: nvidia-smi shows no memory until a model is loaded.
 from unsloth import FastLanguageModel
 
 from job import Job
@@ -33,4 +31,7 @@ def load(job: Job):
 
 
 def merge_and_save(model, tokenizer, base: Path, output: Path) -> None:
+    # Training saw a base of 4 bits; the merge reads the base's own 16-bit files again, shard by shard, and adds the
+    # adapter to them in float32 (unsloth_zoo.saving_utils.merge_and_overwrite_lora). So quantisation errors do not add
+    # up from one iteration to the next; merge_proof checks it.
     model.save_pretrained_merged(str(output), tokenizer, save_method="merged_16bit")

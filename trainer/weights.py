@@ -64,6 +64,9 @@ def compare(base: Path, output: Path) -> dict[str, int]:
     if before.keys() != after.keys():
         odd = sorted(before.keys() ^ after.keys())
         raise Refusal(f"the merged weights do not hold the base's tensors: {len(odd)} differ, first {odd[0]}")
+    types = [n for n in before if before[n].get_slice(n).get_dtype() != after[n].get_slice(n).get_dtype()]
+    if types:
+        raise Refusal(f"the merged weights are not of the base's types: {len(types)} differ, first {types[0]}")
     changed = sum(not torch.equal(before[n].get_tensor(n), after[n].get_tensor(n)) for n in before)
     if changed == 0:
         raise Refusal("the merged weights equal the base's: nothing was learned or the merge was lost")

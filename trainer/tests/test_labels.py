@@ -93,15 +93,49 @@ def test_the_proof_refuses_a_row_that_was_cut(trainer, rows):
         trainer.prove(trainer.model, batch)
 
 
-@pytest.mark.parametrize("packed", [False, True])
-def test_rows_are_found_again_in_a_batch_packed_end_to_end(rows, packed):
-    lengths = [len(row.input_ids) for row in rows]
-    batch = {
+def padding_free(rows: list[Row], **fields: object) -> dict:
+    """As Unsloth makes it: one row of all, without a mask; `fields` say where each begins."""
+    return {
         "input_ids": torch.tensor([[token for row in rows for token in row.input_ids]]),
         "labels": torch.tensor([[label for row in rows for label in row.labels]]),
+        **fields,
     }
-    if packed:
-        batch["packed_seq_lengths"] = torch.tensor(lengths)
-    else:
-        batch["position_ids"] = torch.cat([torch.arange(length) for length in lengths])[None]
+
+
+def restarting_positions(rows: list[Row]) -> torch.Tensor:
+    return torch.cat([torch.arange(len(row.input_ids)) for row in rows])[None]
+
+
+def packed_lengths(rows: list[Row]) -> torch.Tensor:
+    return torch.tensor([len(row.input_ids) for row in rows], dtype=torch.int32)
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_rows_are_found_again_in_a_batch_packed_end_to_end(rows, packed):
+    fields = {"packed_seq_lengths": packed_lengths(rows)} if packed else {"position_ids": restarting_positions(rows)}
+    assert sequences(padding_free(rows, **fields)) == [(row.input_ids, row.labels) for row in rows]
+
+
+def test_filling_behind_the_last_packed_row_is_not_a_row(rows):
+    batch = padding_free([*rows, Row([0] * 5, [-100] * 5, 0.0)], packed_seq_lengths=packed_lengths(rows))
     assert sequences(batch) == [(row.input_ids, row.labels) for row in rows]
+
+
+def test_trainable_tokens_behind_the_last_packed_row_are_refused(rows):
+    batch = padding_free(rows, packed_seq_lengths=packed_lengths(rows[:-1]))
+    with pytest.raises(Refusal, match="its rows are said to have"):
+        sequences(batch)
+
+
+def test_the_proof_holds_on_a_padding_free_batch(trainer, rows):
+    batch = padding_free(rows, packed_seq_lengths=packed_lengths(rows))
+    proof = LabelProof(rows)
+    facts = proof.check(trainer.model, batch, mean_loss(trainer.model, rows))
+    assert facts["rows"] == len(rows)
+    assert facts["trainable_tokens"] == sum(label != -100 for row in rows for label in row.labels[1:])
+    everything = mean_loss(trainer.model, [replace(row, labels=row.input_ids) for row in rows])
+    with pytest.raises(Refusal, match="labels are not honoured: the first batch's loss is"):
+        proof.check(trainer.model, batch, everything)
+    batch["labels"] = batch["input_ids"].clone()
+    with pytest.raises(Refusal, match="the first batch's labels are not those of its rows"):
+        proof.check(trainer.model, batch, everything)

@@ -58,7 +58,7 @@ def test_the_last_line_is_the_result(trained, rows):
 
 def test_probes_hold_the_log_probabilities_of_both_models(trained, base, rows):
     probes = lines(trained)[-1]["probes"]
-    assert [probe["ids"] for probe in probes] == [row.input_ids for row in rows]
+    assert sorted(probe["ids"] for probe in probes) == sorted(row.input_ids for row in rows)
     for folder, name in ((base, "before"), (trained / "output", "after")):
         model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
         ids = torch.tensor([probes[0]["ids"]])
@@ -82,7 +82,9 @@ def test_the_weights_have_the_base_s_names_shapes_and_types_and_other_values(tra
     }
     changed = [name for name in before if not torch.equal(before[name], after[name])]
     assert changed == [name for name in before if "proj" in name]
-    assert lines(trained)[-1]["tensors"] == {"changed": len(changed), "total": len(before)}
+    result = lines(trained)[-1]
+    assert result["tensors"] == {"changed": len(changed), "total": len(before)}
+    assert result["merged"] > 1
 
 
 def test_all_other_files_are_the_base_s_byte_for_byte(trained, base):
