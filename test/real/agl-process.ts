@@ -34,6 +34,9 @@ export function startAgl(
     stdout: "pipe",
     stderr: "pipe",
   });
+  const marked = new MarkedProcesses(mark);
+  const looking = setInterval(() => marked.list(), 500);
+  void child.exited.then(() => clearInterval(looking));
   const lines: string[] = [];
   let errors = "";
   void readLines(child.stdout, (line) => lines.push(line));
@@ -60,22 +63,54 @@ export function startAgl(
       return found() as string;
     },
     signal: (name) => child.kill(name),
-    processes: () => markedProcesses(mark),
+    processes: () => marked.list(),
   };
 }
 
-function markedProcesses(mark: string): number[] {
-  return readdirSync("/proc")
-    .filter((name) => /^\d+$/.test(name))
-    .filter((name) => {
-      try {
-        return readFileSync(`/proc/${name}/environ`, "latin1").includes(`XDG_AGL_TEST_MARK=${mark}\0`);
-      } catch {
-        // A process that is gone, or a zombie, whose environment cannot be read.
-        return false;
-      }
-    })
-    .map(Number);
+/**
+ * Finds processes by the mark in their environment and, since some overwrite theirs with a title (vLLM's EngineCore does),
+ * by the process groups in which marked ones were seen.
+ */
+class MarkedProcesses {
+  readonly #mark: string;
+  readonly #groups = new Set<number>();
+
+  constructor(mark: string) {
+    this.#mark = mark;
+  }
+
+  list(): number[] {
+    const living = readdirSync("/proc")
+      .filter((name) => /^\d+$/.test(name))
+      .map((name) => ({ pid: Number(name), group: groupOf(name), marked: this.#isMarked(name) }));
+    const ownGroup = groupOf("self");
+    for (const { group, marked } of living) {
+      if (marked && group !== undefined && group !== ownGroup) this.#groups.add(group);
+    }
+    return living
+      .filter(({ group, marked }) => marked || (group !== undefined && this.#groups.has(group)))
+      .map(({ pid }) => pid);
+  }
+
+  #isMarked(name: string): boolean {
+    try {
+      return readFileSync(`/proc/${name}/environ`, "latin1").includes(`XDG_AGL_TEST_MARK=${this.#mark}\0`);
+    } catch {
+      // A process that is gone, or a zombie, whose environment cannot be read.
+      return false;
+    }
+  }
+}
+
+/** Of a process that lives and is no zombie. */
+function groupOf(name: string): number | undefined {
+  try {
+    const stat = readFileSync(`/proc/${name}/stat`, "latin1");
+    const [state, , group] = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
+    return state === "Z" ? undefined : Number(group);
+  } catch {
+    return undefined;
+  }
 }
 
 async function readLines(stream: ReadableStream<Uint8Array>, take: (line: string) => void): Promise<void> {
