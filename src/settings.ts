@@ -57,6 +57,13 @@ export const settings = {
   "engine.port": optional(integer(12_316, "TCP port of the engine; a private socket when unset", port)),
   "engine.between": choice(["swap", "restart"], "swap", "how new weights get into the engine"),
   "engine.max_model_len": optional(integer(0, "context length served, in tokens", { minimum: 16 })),
+  "engine.gpu_memory_utilization": real(0.7, "share of the GPU's memory that vLLM takes", {
+    minimum: 0.05,
+    maximum: 0.95,
+  }),
+  "engine.quantization": optional(
+    choice(["none", "bitsandbytes"], "none", "how a GPU serves weights; by its memory when unset"),
+  ),
   "engine.start_timeout_seconds": integer(600, "limit of one engine start", { minimum: 1 }),
 
   "runners.count": integer(4, "runner workers", { minimum: 1, maximum: 256 }),

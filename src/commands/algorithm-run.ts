@@ -153,7 +153,7 @@ async function prepareParts(
     };
   }
   const python = inputs.python ?? (await clock.time("setup", () => makePython(inputs, context)));
-  const vllm = createVllm(settings, python, context);
+  const vllm = createVllm(settings, { python, gpuPlan: inputs.gpuPlan }, context);
   const proxy = await chooseProxy(modelName, url, () => vllm.address, context);
   const engine = new ManagedEngine({
     ...context,

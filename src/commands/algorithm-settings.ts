@@ -17,7 +17,7 @@ export function algorithmSettings(config: Config, inputs: Inputs): AlgorithmSett
     attemptTimeoutSeconds: config["rollouts.attempt_timeout_seconds"],
     phaseTimeoutSeconds: config["rollouts.phase_timeout_seconds"],
     trainerThreads: config["trainer.threads"] ?? availableParallelism(),
-    maxModelLen: config["engine.max_model_len"] ?? inputs.model.max_model_len,
+    maxModelLen: inputs.gpuPlan?.maxModelLen ?? config["engine.max_model_len"] ?? inputs.model.max_model_len,
     modelName: inputs.modelName,
     agentSettings:
       inputs.agent === undefined && inputs.model.relative_tolerance !== undefined

@@ -19,17 +19,19 @@ import { checkUv, checkVersions } from "../doctor/python.ts";
 import { childEnvironment } from "../engine/child-environment.ts";
 import { findGpus, type GpuAnswer } from "../engine/gpu.ts";
 import { machineMemory } from "../engine/machine-memory.ts";
-import type { Profile } from "../engine/profile.ts";
+import type { ModelUse } from "../engine/base-model-check.ts";
+import { type Profile, profileFor } from "../engine/profile.ts";
+import { environmentBytes } from "../engine/python-environment.ts";
 import { AglError } from "../errors.ts";
 import { checkAgent } from "./check-agent.ts";
 import { basePython, isHere, pythonHere, pythonToAsk } from "./doctor-python.ts";
+import { gpuUse } from "./gpu-use.ts";
 import { uvxCommand } from "./inputs.ts";
 import { stopOnSignals } from "./stop-signals.ts";
 
 const notMade = "the Python environment is not made yet";
 const quickMs = 30_000;
 const calculatorStartMs = 60_000;
-const environmentBytes = 6e9;
 const logsBytes = 0.5e9;
 
 /** `agl doctor`: one line for each thing a run needs; exit code 1 when there is a problem. */
@@ -66,7 +68,7 @@ async function checksFor(config: Config, signal: AbortSignal): Promise<Check[]> 
   const modelFindings = shared(async () =>
     checkModel(model, cache, config["engine.max_model_len"], {
       profile: await profile(),
-      availableMemoryBytes: await freeMemory(await profile(), gpus),
+      ...(await memoryAtHand(await profile(), gpus, config)),
     }),
   );
   const agent = shared(async () => agentFinding(config, signal));
@@ -93,7 +95,12 @@ async function checksFor(config: Config, signal: AbortSignal): Promise<Check[]> 
     ),
     slow("disk", async () => [
       checkSpace("runs", config.runs, modelBytes(model, cache) * config.iterations + logsBytes, "--runs"),
-      checkSpace("cache", cache, (await isHere(environment)) ? 0 : environmentBytes, "--cache"),
+      checkSpace(
+        "cache",
+        cache,
+        (await isHere(environment)) ? 0 : environmentBytes[await profile()],
+        "--cache",
+      ),
     ]),
     slow(config.agent === undefined ? "calculator" : "agent", () => agent()),
     slow("offline", async () =>
@@ -109,14 +116,17 @@ async function checksFor(config: Config, signal: AbortSignal): Promise<Check[]> 
 /** A driver that hangs must not keep the checks that need no GPU. */
 async function profileOf(config: Config, gpus: Promise<GpuAnswer>): Promise<Profile> {
   if (config.profile !== "auto") return config.profile;
-  if (config.python === undefined) return "cpu";
-  return (await gpus).kind === "found" ? "cuda" : "cpu";
+  return profileFor(config.profile, await gpus);
 }
 
-async function freeMemory(profile: Profile, gpus: Promise<GpuAnswer>): Promise<number> {
-  if (profile === "cpu") return machineMemory().freeBytes;
+async function memoryAtHand(
+  profile: Profile,
+  gpus: Promise<GpuAnswer>,
+  config: Config,
+): Promise<Pick<ModelUse, "availableMemoryBytes" | "gpu">> {
+  if (profile === "cpu") return { availableMemoryBytes: machineMemory().freeBytes };
   const answer = await gpus;
-  return answer.kind === "found" ? answer.gpus[0].freeBytes : Number.POSITIVE_INFINITY;
+  return answer.kind === "found" ? { gpu: gpuUse(answer.gpus[0], config) } : {};
 }
 
 /** The math agent's calculator really starts; another agent is loaded, and its tools are only looked for. */

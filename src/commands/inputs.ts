@@ -10,10 +10,13 @@ import { findBaseModel, resolveBaseModel } from "../engine/base-model-source.ts"
 import { checkBaseModel } from "../engine/base-model.ts";
 import { childEnvironment } from "../engine/child-environment.ts";
 import { machineMemory } from "../engine/machine-memory.ts";
-import { chooseProfile, type Profile } from "../engine/profile.ts";
+import { type GpuPlan, planModel } from "../engine/gpu-plan.ts";
+import { readModelShape } from "../engine/model-shape.ts";
+import { type ChosenProfile, chooseProfile, type Profile, profileFor } from "../engine/profile.ts";
 import { AglError, UsageError } from "../errors.ts";
 import { silentLogger } from "../log.ts";
 import { type CheckedAgent, checkAgent } from "./check-agent.ts";
+import { gpuUse } from "./gpu-use.ts";
 import { checkPorts } from "./ports.ts";
 import { listModels } from "./external-models.ts";
 import { namedPython, preparePython } from "./python.ts";
@@ -24,6 +27,8 @@ export interface Inputs {
   profile: Profile;
   modelFolder: string;
   model: ModelSettings;
+  /** How the model is served on a GPU of ours. */
+  gpuPlan: GpuPlan | undefined;
   /** What agents call it. */
   modelName: string;
   /** Undefined when the pinned environment is to be used. */
@@ -58,9 +63,12 @@ export async function readInputs(config: Config, plan: InputsPlan, context: Inpu
   const assets = await assetFolder(cache);
   const given = config.model ?? join(assets, "data", "small-model");
   const here = findBaseModel(given, cache);
-  const profile = chooseProfile(config.profile, config.python);
+  const { profile, gpu } = await profileOf(config, signal);
+  checkQuantization(config, profile);
   const use: ModelUse =
-    profile === "cpu" ? { profile, availableMemoryBytes: machineMemory().freeBytes } : { profile };
+    profile === "cpu"
+      ? { profile, availableMemoryBytes: machineMemory().freeBytes }
+      : { profile, ...(gpu === undefined ? {} : { gpu: gpuUse(gpu, config) }) };
   if (here !== undefined) checkModel(here, config, use);
   const tasks = readTaskFiles(config, join(assets, "data", "tasks"));
   const named = config.python === undefined ? undefined : await namedPython(config.python, profile, signal);
@@ -74,10 +82,38 @@ export async function readInputs(config: Config, plan: InputsPlan, context: Inpu
   const agentName = config["runners.agent_name"] ?? wanted;
   const places = { assets, cache, profile };
   const python = named ?? (here === undefined ? await makePython(config, places, context) : undefined);
-  const modelFolder = here ?? (await fetchModel(given, python as string, places, context));
+  const modelFolder = here ?? (await fetchModel(given, python as string, places, use, context));
   const model = checkModel(modelFolder, config, use);
+  const gpuPlan = planServing(modelFolder, model, config, use, context);
   const modelName = await chooseModelName(config, model);
-  return { ...places, modelFolder, model, modelName, python, agent, agentName, uvx, tasks };
+  return { ...places, modelFolder, model, gpuPlan, modelName, python, agent, agentName, uvx, tasks };
+}
+
+/** Only what is served and trained here needs a GPU. */
+function profileOf(config: Config, signal: AbortSignal): Promise<ChosenProfile> | ChosenProfile {
+  if (config["engine.url"] === undefined) return chooseProfile(config.profile, signal);
+  return { profile: profileFor(config.profile, { kind: "absent" }) };
+}
+
+function checkQuantization(config: Config, profile: Profile): void {
+  if (profile === "cuda" || (config["engine.quantization"] ?? "none") === "none") return;
+  throw new UsageError(
+    `engine.quantization: ${config["engine.quantization"]} needs a GPU, and the profile is cpu`,
+    "leave it out, or use --profile cuda",
+  );
+}
+
+function planServing(
+  folder: string,
+  model: ModelSettings,
+  config: Config,
+  { gpu }: ModelUse,
+  { say }: InputsContext,
+): GpuPlan | undefined {
+  if (gpu === undefined) return undefined;
+  const plan = planModel(gpu, readModelShape(folder), config["engine.max_model_len"] ?? model.max_model_len);
+  for (const note of plan.notes) say(`gpu: ${note}`);
+  return plan;
 }
 
 function checkModel(folder: string, config: Config, use: ModelUse): ModelSettings {
@@ -104,6 +140,7 @@ async function fetchModel(
   model: string,
   python: string,
   { assets, cache }: Places,
+  use: ModelUse,
   { say, signal }: InputsContext,
 ): Promise<string> {
   const script = join(assets, "trainer", "fetch_model.py");
@@ -112,6 +149,7 @@ async function fetchModel(
     cacheFolder: cache,
     python,
     script,
+    use,
     signal,
     onProgress: say,
     log: silentLogger,

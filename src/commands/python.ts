@@ -22,12 +22,13 @@ export interface PythonContext {
 
 const modules: Record<Profile, string[]> = {
   cpu: ["vllm", "torch", "transformers", "datasets", "peft", "trl"],
-  cuda: ["vllm", "torch", "transformers", "datasets", "peft", "trl", "unsloth"],
+  cuda: ["vllm", "torch", "transformers", "datasets", "peft", "trl", "unsloth", "bitsandbytes"],
 };
 const findModules =
   "import importlib.util as u, sys; print('missing:', *[m for m in sys.argv[1:] if u.find_spec(m) is None])";
 const checkLimitMs = 60_000;
 const remedy = "name the python file of an environment that has them, or leave it out and agl makes one";
+const cudaRemedy = `${remedy}; --profile cpu needs no Unsloth`;
 
 /** The Python to serve and train with: the one that was named, or the pinned environment, made when missing. */
 export async function preparePython(config: Config, context: PythonContext): Promise<string> {
@@ -66,6 +67,11 @@ export async function namedPython(named: string, profile: Profile, signal: Abort
     for (const line of stderr) cause.see(line);
     throw new UsageError(`python: ${named} does not work: ${cause.cause() ?? describeExit(exit)}`, remedy);
   }
-  if (missing !== "") throw new UsageError(`python: ${named} lacks ${missing.split(" ").join(", ")}`, remedy);
+  if (missing !== "") {
+    throw new UsageError(
+      `python: ${named} lacks ${missing.split(" ").join(", ")}`,
+      profile === "cuda" ? cudaRemedy : remedy,
+    );
+  }
   return found;
 }

@@ -3,6 +3,8 @@ import { join } from "node:path";
 import type { AlgorithmProxy, AlgorithmSettings } from "../algorithm/algorithm.ts";
 import { connectStore } from "../client/http-store.ts";
 import type { Config, ResolvedConfig } from "../config.ts";
+import { gpuArguments } from "../engine/gpu-arguments.ts";
+import type { GpuPlan } from "../engine/gpu-plan.ts";
 import { freePort } from "../engine/port-owner.ts";
 import { type EngineAddress, type EngineCheckpoint, VllmEngine } from "../engine/vllm.ts";
 import type { Logger } from "../log.ts";
@@ -168,7 +170,7 @@ export function linkBase(modelFolder: string, folder: RunFolder): EngineCheckpoi
 
 export function createVllm(
   settings: AlgorithmSettings,
-  python: string,
+  { python, gpuPlan }: { python: string; gpuPlan: GpuPlan | undefined },
   { config, folder, log, shutdown }: ServiceContext,
 ): VllmEngine {
   // Who reaches the engine without our proxy needs a port.
@@ -183,7 +185,7 @@ export function createVllm(
     folder: join(folder.path, "engine"),
     logFile: join(folder.logs, "vllm.log"),
     log,
-    extraArguments: ["--seed", String(config.seed)],
+    extraArguments: ["--seed", String(config.seed), ...(gpuPlan === undefined ? [] : gpuArguments(gpuPlan))],
     startTimeoutMs: config["engine.start_timeout_seconds"] * 1000,
   });
   shutdown.add("engine", () => engine.stop());

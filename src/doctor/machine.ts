@@ -1,40 +1,28 @@
 import { accessSync, constants, existsSync, statfsSync } from "node:fs";
 import { dirname, resolve } from "node:path";
 import type { GpuAnswer } from "../engine/gpu.ts";
+import { gpuProblem } from "../engine/gpu-problem.ts";
 import type { MachineMemory } from "../engine/machine-memory.ts";
 import { readableSize } from "../engine/model-memory.ts";
 import { describePortOwner, isPortFree } from "../engine/port-owner.ts";
-import type { Profile } from "../engine/profile.ts";
+import type { Profile, ProfileSetting } from "../engine/profile.ts";
 import { flagOf } from "../settings.ts";
 import { type Finding, ok, problem, warning } from "./check.ts";
 
-/** Below this the driver cannot run torch's builds for CUDA 13. */
-const oldestDriver = 580;
 /** Of a server and a trainer of a model of no size, on the CPU. */
 const smallestMemoryBytes = 4.5e9;
 
-export function checkGpu(configured: "auto" | Profile, profile: Profile, answer: GpuAnswer): Finding {
-  if (answer.kind === "absent") {
-    if (configured !== "cuda") return ok("no NVIDIA GPU is found (nvidia-smi): profile cpu");
-    return problem("profile cuda: nvidia-smi finds no GPU", "use --profile cpu, or install the driver");
+export function checkGpu(configured: ProfileSetting, profile: Profile, answer: GpuAnswer): Finding {
+  const fault = gpuProblem(configured, answer);
+  if (fault !== undefined) {
+    const message = `profile ${configured}: ${fault.message}`;
+    return configured === "cpu" ? warning(fault.message, fault.remedy) : problem(message, fault.remedy);
   }
-  if (answer.kind === "failed") {
-    const remedy = "check the driver with `nvidia-smi`; a restart helps after an update of it";
-    const message = `nvidia-smi fails: ${answer.message}`;
-    return configured === "cpu" ? warning(message, remedy) : problem(message, remedy);
-  }
+  if (answer.kind !== "found") return ok("no NVIDIA GPU is found (nvidia-smi): profile cpu");
   const [{ name, driver, totalBytes, freeBytes }, ...others] = answer.gpus;
   const more = others.length === 0 ? "" : ` and ${others.length} more`;
   const found = `${name}${more}, driver ${driver}, ${readableSize(freeBytes)} of ${readableSize(totalBytes)} free`;
-  if (profile === "cpu" && configured === "auto") {
-    return warning(
-      `${found}, but profile cpu`,
-      "name an environment with vLLM and Unsloth with AGL_PYTHON to use the GPU",
-    );
-  }
-  if (Number.parseInt(driver, 10) < oldestDriver)
-    return warning(found, `update the driver to ${oldestDriver} or later`);
-  if (freeBytes < totalBytes / 2)
+  if (profile === "cuda" && freeBytes < totalBytes / 2)
     return warning(`${found}: others use it`, "end what `nvidia-smi` lists on it");
   return ok(`${found}: profile ${profile}`);
 }

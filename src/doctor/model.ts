@@ -2,7 +2,10 @@ import { readdirSync } from "node:fs";
 import { readModelSettings } from "../algorithm/model-settings.ts";
 import { baseModelProblems, type ModelUse } from "../engine/base-model-check.ts";
 import { findBaseModel } from "../engine/base-model-source.ts";
+import { gpuArguments } from "../engine/gpu-arguments.ts";
+import { planModel } from "../engine/gpu-plan.ts";
 import { readableSize } from "../engine/model-memory.ts";
+import { readModelShape } from "../engine/model-shape.ts";
 import { measureWeights } from "../engine/model-weights.ts";
 import { type Finding, ok, problem, warning } from "./check.ts";
 
@@ -29,9 +32,19 @@ export function checkModel(
   const inContext = baseModelProblems(folder, { ...use, contextLength: length });
   if (inContext.length > 0)
     return inContext.map((fault) => problem(`${folder}: ${fault.message}`, fault.remedy));
+  const plan =
+    use.gpu === undefined ? undefined : planModel(use.gpu, readModelShape(folder), length, use.purpose);
+  const served = plan?.maxModelLen ?? length;
   const { totals } = measureWeights(folder, readdirSync(folder));
   const size = `${(totals.parameters / 1e6).toFixed(1)} million parameters, ${readableSize(totals.bytes)}`;
-  return [ok(`${folder}: ${size}, context ${length}`)];
+  const whole = ok(`${folder}: ${size}, context ${served}`);
+  if (plan === undefined) return [whole];
+  return [
+    whole,
+    ...plan.explanation.map(ok),
+    ok(`fits: ${gpuArguments(plan).join(" ")}`),
+    ...plan.notes.map(ok),
+  ];
 }
 
 /** Bytes of the weights that are here; 0 when they are not. */

@@ -47,7 +47,7 @@ export async function checkUv(
 /** The Python from which the pinned environment would be made. */
 export async function checkBasePython(uv: string | undefined, signal: AbortSignal): Promise<Finding> {
   if (uv === undefined) return warning("not looked for, as uv was not found", "install uv first");
-  const plan = { parent: tmpdir(), name: "", requirements: "", text: "" };
+  const plan = { profile: "cpu" as const, parent: tmpdir(), name: "", requirements: "", text: "" };
   const { path, version } = await findPython(uv, plan, { log: silentLogger, onProgress: () => {}, signal });
   return ok(`Python ${version} (${path})`);
 }

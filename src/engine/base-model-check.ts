@@ -2,13 +2,16 @@ import { existsSync, readdirSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 import * as v from "valibot";
 import { messageOf } from "../errors.ts";
+import { type GpuUse, planModel } from "./gpu-plan.ts";
 import {
+  cpuMemoryNeed,
   gigabytes,
   longestCpuContext,
-  memoryNeed,
   memoryShortage,
   type ModelPurpose,
+  type ModelShape,
 } from "./model-memory.ts";
+import { bytesPerToken, shapeFields } from "./model-shape.ts";
 import { measureWeights, type ModelProblem, weightKindProblem, type WeightTotals } from "./model-weights.ts";
 import type { Profile } from "./profile.ts";
 
@@ -16,8 +19,10 @@ export interface ModelUse {
   profile?: Profile;
   /** To be trained, too, unless it is `serve`. */
   purpose?: ModelPurpose;
-  /** Of the GPU under `cuda`, else of the machine; not checked when it is not given. */
+  /** Of the machine; not checked when it is not given. */
   availableMemoryBytes?: number;
+  /** Under `cuda`; its memory is not checked when it is not given. */
+  gpu?: GpuUse;
   /** Context that is going to be served, in tokens. */
   contextLength?: number;
 }
@@ -33,16 +38,7 @@ const tokenizers = [
 const templates = ["chat_template.jinja", "chat_template.json", "tekken.json"];
 const templateHolder = v.object({ chat_template: v.union([v.string(), v.array(v.unknown())]) });
 const causal = /(ForCausalLM|LMHeadModel)$/;
-const defaultContextLength = 4_096;
 
-const count = v.optional(v.pipe(v.number(), v.minValue(0)));
-const shapeFields = {
-  num_hidden_layers: count,
-  num_attention_heads: count,
-  num_key_value_heads: count,
-  hidden_size: count,
-  head_dim: v.optional(v.nullable(v.number())),
-};
 const configSchema = v.object({
   architectures: v.optional(v.array(v.string())),
   quantization_config: v.optional(v.unknown()),
@@ -139,27 +135,25 @@ function configHoldsTemplate(folder: string, names: string[]): boolean {
 }
 
 function memoryProblems(config: ModelConfig, totals: WeightTotals, use: ModelUse): ModelProblem[] {
-  const problems: ModelProblem[] = [];
-  const { profile = "cpu", purpose = "improve", availableMemoryBytes, contextLength } = use;
   const shape = { parameters: totals.parameters, bytesPerToken: bytesPerToken(config) };
-  const longest = profile === "cpu" ? longestCpuContext(shape) : Number.POSITIVE_INFINITY;
+  const { profile = "cpu", contextLength } = use;
+  if (profile === "cpu") return cpuProblems(shape, use);
+  const problem =
+    use.gpu === undefined ? undefined : planModel(use.gpu, shape, contextLength, use.purpose).problem;
+  return problem === undefined ? [] : [problem];
+}
+
+function cpuProblems(shape: ModelShape, use: ModelUse): ModelProblem[] {
+  const problems: ModelProblem[] = [];
+  const { purpose = "improve", availableMemoryBytes, contextLength } = use;
+  const longest = longestCpuContext(shape);
   if (contextLength !== undefined && contextLength > longest) {
     problems.push({
       message: `a context of ${contextLength} tokens takes ${gigabytes(contextLength * shape.bytesPerToken)} GB of KV cache, and the CPU profile has 1.1 GB`,
       remedy: `set --engine-max-model-len to ${longest} or less`,
     });
   }
-  const need = memoryNeed(profile, purpose, shape, contextLength ?? defaultContextLength);
-  const shortage = memoryShortage(profile, need, availableMemoryBytes);
+  const shortage = memoryShortage(cpuMemoryNeed(purpose, shape), availableMemoryBytes);
   if (shortage !== undefined) problems.push(shortage);
   return problems;
-}
-
-/** Keys and values in 16 bits, over all layers. */
-function bytesPerToken(config: ModelConfig): number {
-  const shape = config.num_hidden_layers === undefined ? (config.text_config ?? config) : config;
-  const { num_hidden_layers = 0, num_attention_heads = 0, hidden_size = 0 } = shape;
-  const heads = shape.num_key_value_heads ?? num_attention_heads;
-  const headSize = shape.head_dim ?? (num_attention_heads === 0 ? 0 : hidden_size / num_attention_heads);
-  return 2 * 2 * num_hidden_layers * heads * headSize;
 }

@@ -2,19 +2,24 @@ import { tmpdir } from "node:os";
 import { CauseFinder } from "./cause.ts";
 import { childEnvironment } from "./child-environment.ts";
 import { describeExit } from "./child.ts";
-import { runUv } from "./uv.ts";
+import { runUv, type UvRun } from "./uv.ts";
 
 export interface Gpu {
   name: string;
   driver: string;
   totalBytes: number;
   freeBytes: number;
+  /** Compute capability: 9.0 of an H200; not known to old drivers. */
+  capability?: number;
 }
 
 export type GpuAnswer =
   { kind: "absent" } | { kind: "failed"; message: string } | { kind: "found"; gpus: [Gpu, ...Gpu[]] };
 
 const fields = "name,driver_version,memory.total,memory.free";
+/** Values of CUDA_VISIBLE_DEVICES that hide every GPU. */
+const noDevice = /^$|^-|^NoDevFiles$/;
+const unknownField = /not a valid field/i;
 const defaultLimitMs = 15_000;
 const mebibyte = 2 ** 20;
 
@@ -27,10 +32,29 @@ export async function findGpus(
   }: { env?: Record<string, string>; limitMs?: number } = {},
 ): Promise<GpuAnswer> {
   const program = Bun.which("nvidia-smi", { PATH: env["PATH"] ?? "" });
-  if (program === null) return { kind: "absent" };
-  const command = [program, `--query-gpu=${fields}`, "--format=csv,noheader,nounits"];
-  const { exit, stdout, stderr } = await runUv(command, { cwd: tmpdir(), env, signal, timeoutMs: limitMs });
-  const lines = [...stdout, ...stderr];
+  const visible = env["CUDA_VISIBLE_DEVICES"]?.split(",")[0]?.trim();
+  if (program === null || (visible !== undefined && noDevice.test(visible))) return { kind: "absent" };
+  // Programs use the first visible GPU, and nvidia-smi takes no notice of what is visible.
+  const selection = visible === undefined ? [] : [`--id=${visible}`];
+  const ask = (asked: string) =>
+    runUv([program, `--query-gpu=${asked}`, "--format=csv,noheader,nounits", ...selection], {
+      cwd: tmpdir(),
+      env,
+      signal,
+      timeoutMs: limitMs,
+    });
+  let answer = await ask(`${fields},compute_cap`);
+  if (linesOf(answer).some((line) => unknownField.test(line))) answer = await ask(fields);
+  return readAnswer(answer, limitMs);
+}
+
+function linesOf({ stdout, stderr }: UvRun): string[] {
+  return [...stdout, ...stderr];
+}
+
+function readAnswer(answer: UvRun, limitMs: number): GpuAnswer {
+  const { exit, stdout } = answer;
+  const lines = linesOf(answer);
   if (lines.some((line) => /no devices were found/i.test(line))) return { kind: "absent" };
   if (exit.stopped) return { kind: "failed", message: `no answer within ${limitMs / 1000} s` };
   if (exit.code !== 0) {
@@ -43,8 +67,16 @@ export async function findGpus(
 }
 
 function parseGpu(line: string): Gpu | undefined {
-  const [name, driver, total, free] = line.split(",").map((field) => field.trim());
+  const [name, driver, total, free, capability] = line.split(",").map((field) => field.trim());
   const [totalBytes, freeBytes] = [Number(total) * mebibyte, Number(free) * mebibyte];
   if (name === undefined || driver === undefined || !Number.isFinite(totalBytes)) return undefined;
-  return { name, driver, totalBytes, freeBytes: Number.isFinite(freeBytes) ? freeBytes : totalBytes };
+  return {
+    name,
+    driver,
+    totalBytes,
+    freeBytes: Number.isFinite(freeBytes) ? freeBytes : totalBytes,
+    ...(Number.isFinite(Number.parseFloat(capability ?? ""))
+      ? { capability: Number.parseFloat(capability ?? "") }
+      : {}),
+  };
 }

@@ -9,7 +9,8 @@ import { fetchFailure } from "./fetch-failure.ts";
 import { type FetchError, parseFetchLine } from "./fetch-lines.ts";
 import type { HubName } from "./hub-name.ts";
 import type { ModelUse } from "./base-model-check.ts";
-import { memoryNeed, memoryShortage, readableSize } from "./model-memory.ts";
+import { planModel } from "./gpu-plan.ts";
+import { cpuMemoryNeed, memoryShortage, readableSize } from "./model-memory.ts";
 import { type ModelProblem, weightFiles, weightKindProblem } from "./model-weights.ts";
 
 export interface FetchOptions {
@@ -125,9 +126,10 @@ class Fetch {
 
   #shortage(parameters: number | undefined): ModelProblem | undefined {
     if (parameters === undefined) return undefined;
-    const { profile = "cpu", purpose = "improve", availableMemoryBytes } = this.#options.use ?? {};
-    const need = memoryNeed(profile, purpose, { parameters, bytesPerToken: 0 }, 0);
-    return memoryShortage(profile, need, availableMemoryBytes);
+    const { profile = "cpu", purpose = "improve", availableMemoryBytes, gpu } = this.#options.use ?? {};
+    const shape = { parameters, bytesPerToken: 0 };
+    if (profile === "cpu") return memoryShortage(cpuMemoryNeed(purpose, shape), availableMemoryBytes);
+    return gpu === undefined ? undefined : planModel(gpu, shape, undefined, purpose).problem;
   }
 
   #show(bytes: number, total: number): void {

@@ -1,5 +1,4 @@
 import type { ModelProblem } from "./model-weights.ts";
-import type { Profile } from "./profile.ts";
 
 export type ModelPurpose = "serve" | "improve";
 
@@ -25,55 +24,29 @@ export const cpuCacheBytes = 2 ** 30;
 /** Measured on the CPU build: four processes that serve a model of no size. */
 const cpuServerBytes = 2.3e9;
 const cpuTrainerBytes = 1e9;
-const cudaServerBytes = 2e9;
-const cudaTrainerBytes = 3e9;
-/** Left on the GPU by a server that sleeps. */
-const cudaAsleepBytes = 0.9e9;
 
 /**
- * About how much memory a model takes at its highest point. On the CPU the server stays while the trainer holds the base
- * in 32 bits and the merged result in 16; on a GPU the server sleeps while the trainer holds the base in 4 bits.
+ * About how much memory of the machine a model takes at its highest point on the CPU: the server stays while the trainer
+ * holds the base in 32 bits and the merged result in 16.
  */
-export function memoryNeed(
-  profile: Profile,
-  purpose: ModelPurpose,
-  { parameters, bytesPerToken }: ModelShape,
-  contextLength: number,
-): MemoryNeed {
-  const cache = bytesPerToken * contextLength;
-  const weights = { name: "weights", bytes: parameters * 2 };
-  if (profile === "cpu") {
-    const server = [
-      weights,
-      { name: "KV cache", bytes: cpuCacheBytes },
-      { name: "server", bytes: cpuServerBytes },
-    ];
-    const trainer = { name: "trainer", bytes: parameters * 6 + cpuTrainerBytes };
-    return sumOf(purpose === "improve" ? [...server, trainer] : server);
-  }
-  const serving = sumOf([
-    weights,
-    { name: "KV cache", bytes: cache },
-    { name: "server", bytes: cudaServerBytes },
-  ]);
-  const training = sumOf([
-    { name: "server asleep", bytes: cudaAsleepBytes },
-    { name: "weights in 4 bits", bytes: parameters * 0.6 },
-    { name: "trainer", bytes: cudaTrainerBytes },
-  ]);
-  return purpose === "improve" && training.bytes > serving.bytes ? training : serving;
+export function cpuMemoryNeed(purpose: ModelPurpose, { parameters }: ModelShape): MemoryNeed {
+  const server = [
+    { name: "weights", bytes: parameters * 2 },
+    { name: "KV cache", bytes: cpuCacheBytes },
+    { name: "server", bytes: cpuServerBytes },
+  ];
+  const trainer = { name: "trainer", bytes: parameters * 6 + cpuTrainerBytes };
+  return sumOf(purpose === "improve" ? [...server, trainer] : server);
 }
 
-/** What to say when a model does not fit. */
+/** What to say when a model does not fit into the machine's memory. */
 export function memoryShortage(
-  profile: Profile,
   need: MemoryNeed,
   availableBytes: number | undefined,
 ): ModelProblem | undefined {
   if (availableBytes === undefined || need.bytes <= availableBytes) return undefined;
-  const memory = profile === "cuda" ? "GPU memory" : "memory";
   return {
-    message: `it is too large: ${need.sum} = ${gigabytes(need.bytes)} GB, and ${gigabytes(availableBytes)} GB of ${memory} are free`,
+    message: `it is too large: ${need.sum} = ${gigabytes(need.bytes)} GB, and ${gigabytes(availableBytes)} GB of memory are free`,
     remedy: "name a smaller model, free some memory, or use a larger machine",
   };
 }

@@ -1,39 +1,35 @@
 import { AglError } from "../errors.ts";
-import { childEnvironment } from "./child-environment.ts";
+import { findGpus, type Gpu, type GpuAnswer } from "./gpu.ts";
+import { gpuProblem } from "./gpu-problem.ts";
 
 export type Profile = "cpu" | "cuda";
+export type ProfileSetting = "auto" | Profile;
 
-/**
- * `auto` takes the GPU when there is one and an environment for it was named; without either it is the CPU.
- */
-export function chooseProfile(configured: "auto" | Profile, python: string | undefined): Profile {
-  if (configured === "cpu") return "cpu";
-  if (configured === "cuda") {
-    if (!hasGpu()) {
-      throw new AglError("environment", "profile cuda: nvidia-smi finds no GPU", {
-        remedy: "use --profile cpu, or check the driver with `nvidia-smi`",
-      });
-    }
-    if (python === undefined) {
-      throw new AglError("environment", "profile cuda: no Python environment is named", {
-        remedy: "set AGL_PYTHON to the Python of an environment with vLLM and Unsloth, or use --profile cpu",
-      });
-    }
-    return "cuda";
-  }
-  return python !== undefined && hasGpu() ? "cuda" : "cpu";
+/** `auto` takes the GPU when there is one. */
+export function profileFor(configured: ProfileSetting, answer: GpuAnswer): Profile {
+  if (configured !== "auto") return configured;
+  return answer.kind === "found" ? "cuda" : "cpu";
 }
 
-function hasGpu(): boolean {
-  try {
-    const found = Bun.spawnSync(["nvidia-smi", "-L"], {
-      env: childEnvironment(),
-      timeout: 10_000,
-      stdout: "pipe",
-      stderr: "ignore",
+export interface ChosenProfile {
+  profile: Profile;
+  /** What `cuda` will use. */
+  gpu?: Gpu;
+}
+
+/** The profile of a run. Stops when its GPU cannot be used: nobody gets the CPU who has a GPU and did not ask for it. */
+export async function chooseProfile(
+  configured: ProfileSetting,
+  signal: AbortSignal,
+  find: (signal: AbortSignal) => Promise<GpuAnswer> = findGpus,
+): Promise<ChosenProfile> {
+  if (configured === "cpu") return { profile: "cpu" };
+  const answer = await find(signal);
+  const problem = gpuProblem(configured, answer);
+  if (problem !== undefined) {
+    throw new AglError("environment", `profile ${configured}: ${problem.message}`, {
+      remedy: problem.remedy,
     });
-    return found.success && found.stdout.toString().includes("GPU ");
-  } catch {
-    return false;
   }
+  return answer.kind === "found" ? { profile: "cuda", gpu: answer.gpus[0] } : { profile: "cpu" };
 }

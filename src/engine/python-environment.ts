@@ -34,7 +34,8 @@ export interface PythonEnvironment {
 }
 
 const marker = ".complete";
-const defaultNeededBytes = 6e9;
+/** Free space that making an environment takes, with what uv caches. */
+export const environmentBytes: Record<Profile, number> = { cpu: 6e9, cuda: 12e9 };
 const waitLimitMs = 3_600_000;
 
 /**
@@ -100,6 +101,7 @@ function planOf({
     .update(`${process.platform} ${process.arch}\n${text}`)
     .digest("hex");
   return {
+    profile,
     parent: join(cacheFolder, "environments"),
     name: `${profile}-${key.slice(0, 12)}`,
     requirements,
@@ -123,7 +125,7 @@ async function make(
 ): Promise<{ python: string; folder: string }> {
   const uv = needUv(options.uv);
   await removeLeftovers(plan);
-  checkDisk(plan.parent, options.neededBytes ?? defaultNeededBytes);
+  checkDisk(plan.parent, options.neededBytes ?? environmentBytes[options.profile]);
   const base = await findPython(uv, plan, options);
   const folder = join(plan.parent, `${plan.name}-py${base.version}`);
   const temporary = join(plan.parent, `${plan.name}.making-${process.pid}`);

@@ -3,7 +3,8 @@ import { AglError } from "../errors.ts";
 import type { Logger } from "../log.ts";
 import { childEnvironment } from "./child-environment.ts";
 import { failure, installFailure } from "./environment-failure.ts";
-import { runUv, torchSource, type UvRun } from "./uv.ts";
+import type { Profile } from "./profile.ts";
+import { packageSource, runUv, type UvRun } from "./uv.ts";
 
 export interface InstallOptions {
   log: Logger;
@@ -19,6 +20,7 @@ export interface InstallOptions {
 }
 
 export interface EnvironmentPlan {
+  profile: Profile;
   parent: string;
   /** Of all environments of this content; the version of their Python follows it. */
   name: string;
@@ -35,10 +37,17 @@ const importLimitMs = 600_000;
  * Also writes the byte code of what is really used, on both cores: 14 s against 20 s for `--compile-bytecode`, which
  * compiles everything, and 7 s of imports after it.
  */
-const cpuImports = [
-  ["vllm.entrypoints.openai.api_server"],
-  ["torch", "transformers", "datasets", "peft", "trl.trainer.sft_trainer"],
-];
+const importsOf: Record<Profile, string[][]> = {
+  cpu: [
+    ["vllm.entrypoints.openai.api_server"],
+    ["torch", "transformers", "datasets", "peft", "trl.trainer.sft_trainer"],
+  ],
+  cuda: [
+    ["vllm.entrypoints.openai.api_server"],
+    // Unsloth changes the others and has to come first; without a GPU it imports as well.
+    ["unsloth", "torch", "transformers", "datasets", "peft", "trl.trainer.sft_trainer", "bitsandbytes"],
+  ],
+};
 
 export async function findPython(
   uv: string,
@@ -91,8 +100,7 @@ export async function install(
   plan: EnvironmentPlan,
   options: InstallOptions,
 ): Promise<void> {
-  const torchVersion = /^torch==(\S+)/m.exec(plan.text)?.[1];
-  const source = torchSource(torchVersion, options.findLinks, childEnvironment());
+  const source = packageSource(plan.profile, plan.text, options.findLinks, childEnvironment());
   const command = [
     uv,
     "pip",
@@ -107,7 +115,7 @@ export async function install(
     ...(options.offline ? ["--offline"] : []),
   ];
   const packages = plan.text.match(/^[A-Za-z0-9][^\s=]*==/gm)?.length ?? 0;
-  options.onProgress(`python: installing ${packages} packages`);
+  options.onProgress(`python: installing from ${packages} pinned packages`);
   const onLine = (line: string) => {
     options.log.debug(line);
     if (isWorthShowing(line)) options.onProgress(`python: ${line.trim()}`);
@@ -134,7 +142,7 @@ export async function checkImports(
   plan: EnvironmentPlan,
   options: InstallOptions,
 ): Promise<void> {
-  const groups = options.imports ?? cpuImports;
+  const groups = options.imports ?? importsOf[plan.profile];
   options.onProgress("python: checking that everything imports");
   const checks = groups.map((modules) =>
     runUv([pythonOf(temporary), "-c", `import ${modules.join(", ")}`], {

@@ -3,6 +3,7 @@ import { delimiter, join, resolve } from "node:path";
 import { AglError } from "../errors.ts";
 import { childEnvironment } from "./child-environment.ts";
 import { type ChildExit, spawnGuarded } from "./child.ts";
+import type { Profile } from "./profile.ts";
 
 const remedy = "install uv (`pip install uv`), or name its program with AGL_UV";
 
@@ -27,6 +28,11 @@ export function needUv(uv: string | undefined): string {
   throw new AglError("environment", "uv, which makes the Python environment, was not found on PATH", {
     remedy,
   });
+}
+
+export interface PackageSource {
+  env: Record<string, string>;
+  flags: string[];
 }
 
 export interface UvRun {
@@ -70,6 +76,19 @@ export async function runUv(
   }
 }
 
+/** Where uv gets a pinned set from. */
+export function packageSource(
+  profile: Profile,
+  requirements: string,
+  findLinks: string | undefined,
+  environment: Record<string, string | undefined>,
+): PackageSource {
+  const torchVersion = /^torch==([^\s;]+)/m.exec(requirements)?.[1];
+  if (profile === "cpu") return torchSource(torchVersion, findLinks, environment);
+  // torch's CUDA build is the index's own; what PIP_FIND_LINKS holds is rather a CPU build, whose hash is another.
+  return { env: findLinks === undefined ? {} : { UV_FIND_LINKS: findLinks }, flags: [] };
+}
+
 /**
  * Where uv gets torch's CPU build: a find-links folder when one is named and holds it, else PyTorch's own index. Both at
  * once fail without a network.
@@ -78,7 +97,7 @@ export function torchSource(
   torchVersion: string | undefined,
   findLinks: string | undefined,
   environment: Record<string, string | undefined>,
-): { env: Record<string, string>; flags: string[] } {
+): PackageSource {
   const pip = environment["PIP_FIND_LINKS"]?.trim().split(/\s+/).join(",");
   const links = [findLinks, environment["UV_FIND_LINKS"], pip].find(
     (found) => found !== undefined && found !== "",

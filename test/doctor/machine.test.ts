@@ -22,10 +22,11 @@ describe("the GPU", () => {
     expect(answer).toEqual({ kind: "absent" });
     expect(checkGpu("auto", "cpu", answer).status).toBe("ok");
     expect(checkGpu("cuda", "cuda", answer).status).toBe("problem");
+    expect(checkGpu("cuda", "cuda", answer).remedy).toContain("--profile cpu");
   });
 
   test("is found with driver and memory", async () => {
-    const answer = await gpuSaying(`echo "NVIDIA H200, 580.95.05, 143771, 143157"`);
+    const answer = await gpuSaying(`echo "NVIDIA H200, 580.95.05, 143771, 143157, 9.0"`);
     expect(answer).toEqual({
       kind: "found",
       gpus: [
@@ -34,6 +35,7 @@ describe("the GPU", () => {
           driver: "580.95.05",
           totalBytes: 143_771 * 2 ** 20,
           freeBytes: 143_157 * 2 ** 20,
+          capability: 9,
         },
       ],
     });
@@ -42,14 +44,46 @@ describe("the GPU", () => {
     expect(message).toBe("NVIDIA H200, driver 580.95.05, 150.1 GB of 150.8 GB free: profile cuda");
   });
 
-  test("that nobody uses, an old driver and a GPU in use are warnings", async () => {
-    const idle = await gpuSaying(`echo "A100, 580.1, 40000, 40000"`);
-    expect(checkGpu("auto", "cpu", idle)).toMatchObject({ status: "warning" });
-    expect(checkGpu("auto", "cpu", idle).remedy).toContain("AGL_PYTHON");
-    const old = await gpuSaying(`echo "A100, 535.1, 40000, 40000"`);
-    expect(checkGpu("auto", "cuda", old).remedy).toBe("update the driver to 580 or later");
-    const used = await gpuSaying(`echo "A100, 580.1, 40000, 100"`);
+  test("that others use is a warning, and one that --profile cpu leaves alone is none", async () => {
+    const used = await gpuSaying(`echo "A100, 580.1, 40000, 100, 8.0"`);
+    expect(checkGpu("auto", "cuda", used)).toMatchObject({ status: "warning" });
     expect(checkGpu("auto", "cuda", used).message).toContain("others use it");
+    expect(checkGpu("cpu", "cpu", used).status).toBe("ok");
+  });
+
+  test("with a driver that CUDA 13 does not run on is a problem, but not for profile cpu", async () => {
+    const old = await gpuSaying(`echo "A100, 535.1, 40000, 40000, 8.0"`);
+    const { status, message, remedy } = checkGpu("auto", "cuda", old);
+    expect(status).toBe("problem");
+    expect(message).toContain("driver 535.1 of A100 is too old: CUDA 13.0");
+    expect(remedy).toBe("update the driver to 580 or later, or use --profile cpu");
+    expect(checkGpu("cpu", "cpu", old).status).toBe("warning");
+  });
+
+  test("that cannot calculate in bfloat16 is a problem", async () => {
+    const turing = await gpuSaying(`echo "Tesla T4, 580.1, 15360, 15000, 7.5"`);
+    expect(checkGpu("auto", "cuda", turing)).toMatchObject({ status: "problem" });
+    expect(checkGpu("auto", "cuda", turing).message).toContain("its compute capability is 7.5");
+  });
+
+  test("is asked again without what an old driver cannot answer", async () => {
+    const old = await gpuSaying(
+      `case "$1" in *compute_cap*) echo 'Field "compute_cap" is not a valid field to query.'; exit 2;; esac
+       echo "A100, 450.1, 40000, 40000"`,
+    );
+    expect(checkGpu("cuda", "cuda", old).message).toContain("driver 450.1 of A100 is too old");
+  });
+
+  test("is the first of CUDA_VISIBLE_DEVICES; without any there is none", async () => {
+    const folder = temporaryFolder();
+    executable(folder, "nvidia-smi", `echo "$3, 580.1, 40000, 40000, 8.0"`);
+    const visible = (devices: string) =>
+      findGpus(never, {
+        env: { PATH: `${folder}:${process.env["PATH"]}`, CUDA_VISIBLE_DEVICES: devices },
+        limitMs: 10_000,
+      });
+    expect(await visible("3,1")).toMatchObject({ kind: "found", gpus: [{ name: "--id=3" }] });
+    for (const none of ["", "-1", "NoDevFiles"]) expect(await visible(none)).toEqual({ kind: "absent" });
   });
 
   test("whose driver fails says what nvidia-smi says", async () => {
@@ -58,7 +92,7 @@ describe("the GPU", () => {
     );
     expect(checkGpu("auto", "cpu", answer)).toMatchObject({
       status: "problem",
-      message: "nvidia-smi fails: Failed to initialize NVML: Driver/library version mismatch",
+      message: "profile auto: nvidia-smi fails: Failed to initialize NVML: Driver/library version mismatch",
     });
     expect(checkGpu("cpu", "cpu", answer).status).toBe("warning");
     const hangs = await gpuSaying("exec sleep 600", 100);

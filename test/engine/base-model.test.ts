@@ -3,7 +3,6 @@ import { readFileSync, truncateSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { baseModelProblems, type ModelUse } from "../../src/engine/base-model-check.ts";
 import { checkBaseModel } from "../../src/engine/base-model.ts";
-import { memoryNeed } from "../../src/engine/model-memory.ts";
 import { UsageError } from "../../src/errors.ts";
 import { causalConfig, hollowWeights, modelFolder } from "../helpers/model-folder.ts";
 import { safetensors, type TestTensor } from "../helpers/safetensors.ts";
@@ -198,13 +197,17 @@ describe("memory", () => {
     ).toEqual([]);
   });
 
-  test("on a GPU the server sleeps while the trainer runs, so the larger of both counts", () => {
+  test("on a GPU its own memory counts, not the machine's", () => {
     const folder = large(4e9);
-    const { message } = refusal(folder, { profile: "cuda", availableMemoryBytes: 8e9, contextLength: 1000 });
-    expect(message).toContain("it is too large: weights 8.0 + KV cache 0.0 + server 2.0 GB = 10.0 GB");
-    expect(baseModelProblems(folder, { profile: "cuda", availableMemoryBytes: 16e9 })).toEqual([]);
-    const small = memoryNeed("cuda", "improve", { parameters: 1e8, bytesPerToken: 0 }, 1000);
-    expect(small.sum).toContain("server asleep 0.9");
+    const gpuOf = (bytes: number): ModelUse => ({
+      profile: "cuda",
+      availableMemoryBytes: 1,
+      gpu: { totalBytes: bytes, freeBytes: bytes, utilization: 0.7 },
+    });
+    const { message, remedy } = refusal(folder, gpuOf(4e9));
+    expect(message).toContain("the GPU's memory is too small");
+    expect(remedy).toContain("--profile cpu");
+    expect(baseModelProblems(folder, gpuOf(16e9))).toEqual([]);
   });
 
   test("a context whose keys and values do not fit into the CPU's cache is refused with the longest that does", () => {

@@ -2,7 +2,7 @@ import { describe, expect, test } from "bun:test";
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { checkDisk, installFailure } from "../../src/engine/environment-failure.ts";
-import { findUv, torchSource } from "../../src/engine/uv.ts";
+import { findUv, packageSource, torchSource } from "../../src/engine/uv.ts";
 import { temporaryFolder } from "../helpers/temporary-folder.ts";
 
 const folder = temporaryFolder();
@@ -43,6 +43,21 @@ describe("torch's CPU build comes", () => {
 
   test("from nowhere when it is not asked for", () => {
     expect(torchSource(undefined, undefined, {})).toEqual({ env: {}, flags: [] });
+  });
+});
+
+test("the CUDA build of torch is the index's own, whatever pip's find-links hold", () => {
+  const requirements = "torch==2.13.0 \\\n    --hash=sha256:00\n";
+  const links = join(folder, "builds");
+  mkdirSync(links);
+  writeFileSync(join(links, "torch-2.13.0+cpu-cp311-cp311-manylinux_2_28_x86_64.whl"), "");
+  const environment = { PIP_FIND_LINKS: links };
+  expect(packageSource("cuda", requirements, undefined, environment)).toEqual({ env: {}, flags: [] });
+  expect(packageSource("cuda", requirements, withoutTorch, environment).env).toEqual({
+    UV_FIND_LINKS: withoutTorch,
+  });
+  expect(packageSource("cpu", requirements, undefined, environment).env).toEqual({
+    UV_FIND_LINKS: links,
   });
 });
 
