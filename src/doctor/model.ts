@@ -42,7 +42,7 @@ export function checkModel(
   return [
     whole,
     ...plan.explanation.map(ok),
-    ok(`fits: ${gpuArguments(plan).join(" ")}`),
+    ok(`fits: --max-model-len ${served} ${gpuArguments(plan).join(" ")}`),
     ...plan.notes.map(ok),
   ];
 }
