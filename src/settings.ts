@@ -65,6 +65,11 @@ export const settings = {
     choice(["none", "bitsandbytes"], "none", "how a GPU serves weights; by its memory when unset"),
   ),
   "engine.start_timeout_seconds": integer(600, "limit of one engine start", { minimum: 1 }),
+  "engine.memory_wait_seconds": integer(
+    120,
+    "how long the GPU's memory is waited for between serving and training",
+    { minimum: 1 },
+  ),
 
   "runners.count": integer(4, "runner workers", { minimum: 1, maximum: 256 }),
   "runners.concurrency": integer(4, "attempts each worker holds at once", { minimum: 1, maximum: 256 }),

@@ -5,6 +5,7 @@ import type { Logger } from "../log.ts";
 import type { StoreApi } from "../protocol/store-api.ts";
 import type { JsonObject, LlmResource, NamedResources } from "../protocol/types.ts";
 import type { RunFolder } from "../run-folder.ts";
+import type { GpuReadings } from "./gpu-hand-over.ts";
 import type { ModelSettings } from "./model-settings.ts";
 import type { IterationReport, Report, VersionReport } from "./report.ts";
 import type { RolloutProgress } from "./rollouts.ts";
@@ -72,7 +73,10 @@ export interface AlgorithmEngine {
   readonly canTrain: boolean;
   /** Starts the trainer's imports, so that they run beside the rollouts. */
   prepareTraining(): void;
-  /** Fine-tunes the served checkpoint; the result is proven and lies in `models/NAME`, but is not served yet. */
+  /**
+   * Fine-tunes the served checkpoint; the result is proven and lies in `models/NAME`, but is not served yet. On one GPU
+   * the engine leaves it to the trainer, and calls are held off from here until `serve`.
+   */
   train(rows: Row[], name: string): Promise<TrainedCheckpoint>;
   /** Puts the new weights in, checks by log-probabilities that they are served, and lets calls through again. */
   serve(trained: TrainedCheckpoint): Promise<ServedCheckpoint>;
@@ -83,4 +87,8 @@ export interface TrainedCheckpoint {
   result: TrainResult;
 }
 
-export type ServedCheckpoint = { method: "swap" | "restart" } & ServedDifference;
+export type ServedCheckpoint = {
+  method: "swap" | "restart";
+  /** Where engine and trainer share a GPU. */
+  gpu?: GpuReadings;
+} & ServedDifference;

@@ -6,6 +6,7 @@ import type { EngineCheckpoint, VllmEngine } from "../engine/vllm.ts";
 import { AglError, messageOf } from "../errors.ts";
 import type { RunFolder } from "../run-folder.ts";
 import type { AlgorithmEngine, AlgorithmSettings, ServedCheckpoint, TrainedCheckpoint } from "./algorithm.ts";
+import type { GpuHandOver } from "./gpu-hand-over.ts";
 import type { Row } from "./rows.ts";
 import { assertNewWeights, differenceToServed, type ServedDifference } from "./served-weights.ts";
 
@@ -15,6 +16,10 @@ export interface ManagedEngineOptions {
   startTrainer: () => Trainer;
   /** Lets calls through to this checkpoint, or holds them off. */
   route: (checkpoint: EngineCheckpoint | undefined) => Promise<void>;
+  /** Returns when every recorded call is in the store. */
+  flush: () => Promise<void>;
+  /** Where engine and trainer use one GPU by turns; without it both work side by side. */
+  handOver?: GpuHandOver;
   base: EngineCheckpoint;
   folder: RunFolder;
   signal: AbortSignal;
@@ -39,8 +44,10 @@ export class ManagedEngine implements AlgorithmEngine {
 
   /** Starts vLLM with the base model and opens the way to it. */
   async start(): Promise<void> {
-    await this.#options.vllm.start(this.#checkpoint, this.#options.signal);
-    await this.#options.route(this.#checkpoint);
+    const { vllm, handOver, route, signal } = this.#options;
+    await handOver?.begin();
+    await vllm.start(this.#checkpoint, signal);
+    await route(this.#checkpoint);
   }
 
   prepareTraining(): void {
@@ -54,9 +61,11 @@ export class ManagedEngine implements AlgorithmEngine {
     mkdirSync(work, { recursive: true });
     const rowsFile = join(work, "rows.jsonl");
     writeFileSync(rowsFile, rows.map((row) => JSON.stringify(row) + "\n").join(""));
+    await this.#freeGpu(name);
     say(`${name}: training on ${rows.length} rows`);
     const temporary = join(folder.models, `.${name}.incomplete`);
     const result = await this.#fineTune(rowsFile, temporary, join(work, "progress.jsonl"));
+    await this.#options.handOver?.trainerEnded(result.gpu_peak_bytes);
     const manifest = await proveCheckpoint({ base: this.#checkpoint.path, candidate: temporary });
     const path = join(folder.models, name);
     await publishCheckpoint(temporary, path, manifest);
@@ -70,7 +79,8 @@ export class ManagedEngine implements AlgorithmEngine {
     const difference = await this.#proveServed(result);
     this.#checkpoint = checkpoint;
     await this.#options.route(checkpoint);
-    return { method, ...difference };
+    const gpu = this.#options.handOver?.readings;
+    return { method, ...difference, ...(gpu === undefined ? {} : { gpu }) };
   }
 
   /** Ends a trainer that was prepared and not used. */
@@ -78,6 +88,16 @@ export class ManagedEngine implements AlgorithmEngine {
     const trainer = this.#trainer;
     this.#trainer = undefined;
     await trainer?.stop();
+  }
+
+  /** Takes the engine off a GPU that the trainer needs; calls are held off until something is served again. */
+  async #freeGpu(name: string): Promise<void> {
+    const { handOver, route, flush, say } = this.#options;
+    if (handOver === undefined) return;
+    say(`${name}: handing the GPU to the trainer`);
+    await route(undefined);
+    await flush();
+    await handOver.toTrainer(() => this.#trainer?.processes ?? []);
   }
 
   async #fineTune(rows: string, output: string, progress: string): Promise<TrainResult> {
@@ -102,7 +122,9 @@ export class ManagedEngine implements AlgorithmEngine {
   }
 
   async #replace(checkpoint: EngineCheckpoint): Promise<"swap" | "restart"> {
-    const { settings, vllm, signal, say } = this.#options;
+    const { settings, vllm, handOver, signal, say } = this.#options;
+    // The trainer had the GPU, so the engine sleeps or is stopped.
+    if (handOver !== undefined && vllm.state !== "ready") return await handOver.toEngine(checkpoint);
     if (settings.between === "swap") {
       try {
         await vllm.swap(checkpoint);

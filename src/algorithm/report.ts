@@ -1,5 +1,6 @@
 import { renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import type { GpuReadings } from "./gpu-hand-over.ts";
 import type { Estimate } from "./interval.ts";
 
 export interface Validation {
@@ -26,9 +27,12 @@ export interface IterationReport {
   without_calls: number;
   reward: Estimate;
   rows: { kept: number; dropped: Record<string, number> };
-  training?: { steps: number; loss_before: number; loss_after: number };
+  /** Seconds by phase of the trainer; its imports run beside the rollouts. */
+  training?: { steps: number; loss_before: number; loss_after: number; seconds: Record<string, number> };
   /** Mean absolute difference of log-probabilities served after the swap. */
   served?: { method: "swap" | "restart"; to_new: number; to_old: number };
+  /** MiB in use at each point of the hand-over, where engine and trainer share a GPU. */
+  gpu?: GpuReadings;
   seconds: Record<string, number>;
   updated: boolean;
   /** Why there was no update. */

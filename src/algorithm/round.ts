@@ -28,12 +28,14 @@ export async function playRound(context: AlgorithmContext, iteration: number): P
   const reason = whyNoUpdate(context, report, selection);
   if (reason !== undefined) return { ...report, reason };
   const trained = await clock.time("train", () => engine.train(selection.kept, `version_${iteration}`));
-  const { steps, loss_before, loss_after } = trained.result;
-  report.training = { steps, loss_before, loss_after };
-  report.served = await clock.time("swap", async () => {
+  const { steps, loss_before, loss_after, seconds } = trained.result;
+  report.training = { steps, loss_before, loss_after, seconds };
+  const { gpu, ...served } = await clock.time("swap", async () => {
     await context.proxy.flush();
     return await engine.serve(trained);
   });
+  report.served = served;
+  if (gpu !== undefined) report.gpu = gpu;
   return { ...report, updated: true };
 }
 

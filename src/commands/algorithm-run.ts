@@ -8,13 +8,15 @@ import type {
   AlgorithmSettings,
 } from "../algorithm/algorithm.ts";
 import { ExternalEngine } from "../algorithm/external-engine.ts";
+import { GpuHandOver } from "../algorithm/gpu-hand-over.ts";
 import { improve } from "../algorithm/improve.ts";
 import { ManagedEngine } from "../algorithm/managed-engine.ts";
 import { writeReport } from "../algorithm/report.ts";
 import { Stopwatch } from "../algorithm/stopwatch.ts";
 import type { Config, ResolvedConfig } from "../config.ts";
 import { startTrainer } from "../engine/trainer.ts";
-import type { EngineAddress } from "../engine/vllm.ts";
+import { GpuMemory } from "../engine/gpu-memory.ts";
+import type { EngineAddress, VllmEngine } from "../engine/vllm.ts";
 import { createLogger } from "../log.ts";
 import { createRunFolder } from "../run-folder.ts";
 import { algorithmSettings } from "./algorithm-settings.ts";
@@ -148,19 +150,23 @@ async function prepareParts(
       proxy,
       engine,
       starting: false,
-      start: () => proxy.route(address, engine.checkpoint),
+      start: () => proxy.route({ engine: address, checkpoint: engine.checkpoint }),
       failed: new Promise<never>(() => {}),
     };
   }
   const python = inputs.python ?? (await clock.time("setup", () => makePython(inputs, context)));
   const vllm = createVllm(settings, { python, gpuPlan: inputs.gpuPlan }, context);
   const proxy = await chooseProxy(modelName, url, () => vllm.address, context);
+  const handOver = handOverGpu(settings, vllm, context);
   const engine = new ManagedEngine({
     ...context,
     settings,
     vllm,
     startTrainer: trainerStarter(inputs, python, context),
-    route: (checkpoint) => proxy.route(vllm.address, checkpoint),
+    route: (checkpoint) =>
+      proxy.route(checkpoint === undefined ? undefined : { engine: vllm.address, checkpoint }),
+    flush: () => proxy.flush(),
+    ...(handOver === undefined ? {} : { handOver }),
     base: linkBase(inputs.modelFolder, context.folder),
   });
   context.shutdown.add("trainer", () => engine.stopTrainer());
@@ -183,6 +189,17 @@ function chooseProxy(
   if (context.config["proxy.off"]) return withoutProxy(modelName, engine);
   if (context.config["proxy.url"] !== undefined) return joinProxy(modelName, context);
   return startProxy(modelName, storeUrl, context);
+}
+
+/** Engine and trainer take turns on a GPU; on the CPU both stay. */
+function handOverGpu(
+  { profile, between }: AlgorithmSettings,
+  vllm: VllmEngine,
+  { config, say, signal }: ServiceContext,
+): GpuHandOver | undefined {
+  if (profile === "cpu") return undefined;
+  const limitMs = config["engine.memory_wait_seconds"] * 1000;
+  return new GpuHandOver({ vllm, memory: new GpuMemory({ limitMs, say, signal }), between, signal, say });
 }
 
 function externalAddress(url: string, apiKey: string): EngineAddress {

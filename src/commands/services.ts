@@ -96,7 +96,7 @@ function useStore(url: string, shutdown: Shutdown) {
 
 export interface RunProxy extends AlgorithmProxy {
   /** Lets calls through to the engine with this checkpoint in it, or holds them off. */
-  route(engine: EngineAddress, checkpoint: EngineCheckpoint | undefined): Promise<void>;
+  route(served: { engine: EngineAddress; checkpoint: EngineCheckpoint } | undefined): Promise<void>;
 }
 
 /** The run's own recording proxy. */
@@ -117,22 +117,22 @@ export async function startProxy(
   return {
     resource: (sampling) => proxyResource(endpoint, modelName, sampling),
     flush: () => proxy.flush(flushMs),
-    route: (engine, checkpoint) =>
-      proxy.setUpstreams(
-        checkpoint === undefined
-          ? []
-          : [
-              {
-                modelName,
-                model: modelName,
-                baseUrl: `${engine.origin}/v1`,
-                ...(engine.unixSocket === undefined ? {} : { unixSocket: engine.unixSocket }),
-                ...(engine.apiKey === undefined ? {} : { apiKey: engine.apiKey }),
-                checkpoint: checkpoint.name,
-                provider: "hosted_vllm",
-              },
-            ],
-      ),
+    route: (served) => proxy.setUpstreams(served === undefined ? [] : [upstreamOf(modelName, served)]),
+  };
+}
+
+function upstreamOf(
+  modelName: string,
+  { engine, checkpoint }: { engine: EngineAddress; checkpoint: EngineCheckpoint },
+) {
+  return {
+    modelName,
+    model: modelName,
+    baseUrl: `${engine.origin}/v1`,
+    ...(engine.unixSocket === undefined ? {} : { unixSocket: engine.unixSocket }),
+    ...(engine.apiKey === undefined ? {} : { apiKey: engine.apiKey }),
+    checkpoint: checkpoint.name,
+    provider: "hosted_vllm" as const,
   };
 }
 

@@ -88,28 +88,54 @@ export class EngineClient {
 
   /** Loads other weights into the running server, then forgets the cached prefixes of the old ones. */
   async reloadWeights(folder: string, timeoutMs: number): Promise<void> {
+    await this.#loadWeights(folder, timeoutMs);
+    await this.#command("/reset_prefix_cache", timeoutMs);
+  }
+
+  /** Gives the GPU's memory back: KV cache and weights, which only come back with `wake`. */
+  async sleep(timeoutMs: number): Promise<void> {
+    await this.#command("/sleep?level=2", timeoutMs);
+  }
+
+  /** Takes the memory again and fills it with the weights of a folder. */
+  async wake(folder: string, timeoutMs: number): Promise<void> {
+    // Weights before the KV cache: both at once may not fit while files are read.
+    await this.#command("/wake_up?tags=weights", timeoutMs);
+    await this.#loadWeights(folder, timeoutMs);
+    await this.#command("/wake_up?tags=kv_cache", timeoutMs);
+    await this.#command("/reset_prefix_cache", timeoutMs);
+  }
+
+  async #loadWeights(folder: string, timeoutMs: number): Promise<void> {
     const body = { method: "reload_weights", kwargs: { weights_path: folder } };
     await this.#json("POST", "/collective_rpc", body, timeoutMs);
-    const reset = await this.#send("POST", "/reset_prefix_cache", undefined, timeoutMs);
-    await reset.arrayBuffer();
-    if (!reset.ok) throw new AglError("engine", `/reset_prefix_cache answered ${reset.status}`);
+  }
+
+  async #command(path: string, timeoutMs: number): Promise<void> {
+    await this.#text("POST", path, undefined, timeoutMs);
   }
 
   async #json(method: string, path: string, body: unknown, timeoutMs: number): Promise<unknown> {
-    let response: Response;
-    try {
-      response = await this.#send(method, path, body, timeoutMs);
-    } catch (error) {
-      throw new AglError("engine", `${path}: ${messageOf(error)}`, { cause: error });
-    }
-    const text = await response.text();
-    if (!response.ok)
-      throw new AglError("engine", `${path} answered ${response.status}: ${text.slice(0, 400)}`);
+    const text = await this.#text(method, path, body, timeoutMs);
     try {
       return text === "" ? null : JSON.parse(text);
     } catch (error) {
       throw new AglError("engine", `${path} answered no JSON: ${text.slice(0, 200)}`, { cause: error });
     }
+  }
+
+  async #text(method: string, path: string, body: unknown, timeoutMs: number): Promise<string> {
+    let response: Response;
+    let text: string;
+    try {
+      response = await this.#send(method, path, body, timeoutMs);
+      text = await response.text();
+    } catch (error) {
+      throw new AglError("engine", `${path}: ${messageOf(error)}`, { cause: error });
+    }
+    if (!response.ok)
+      throw new AglError("engine", `${path} answered ${response.status}: ${text.slice(0, 400)}`);
+    return text;
   }
 
   #send(method: string, path: string, body: unknown, timeoutMs: number): Promise<Response> {

@@ -14,6 +14,8 @@ export const trainResultSchema = v.object({
   loss_before: v.number(),
   loss_after: v.number(),
   tensors: v.object({ changed: count, total: count }),
+  /** The most that tensors took of a GPU. */
+  gpu_peak_bytes: v.optional(count),
   /** By phase: imports, load, train, merge, verify. */
   seconds: v.record(v.string(), v.number()),
   /** Log-probabilities of each token from the second on, under the base and under what was saved. */

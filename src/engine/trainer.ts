@@ -4,6 +4,7 @@ import { AglError } from "../errors.ts";
 import { CauseFinder } from "./cause.ts";
 import { childEnvironment } from "./child-environment.ts";
 import { type ChildExit, describeExit, type GuardedChild, spawnGuarded } from "./child.ts";
+import { descendantsOf } from "./process-tree.ts";
 import type { Profile } from "./profile.ts";
 import { type TrainProgress, TrainerProgressFile, type TrainResult } from "./trainer-progress.ts";
 
@@ -59,6 +60,8 @@ export interface TrainerOptions {
 export interface Trainer {
   /** Once per trainer: its process ends with the job. */
   train(job: TrainJob): Promise<TrainResult>;
+  /** Pids of its processes; none after its end. */
+  readonly processes: number[];
   /** Ends the process if it is still there. */
   stop(): Promise<void>;
 }
@@ -85,7 +88,12 @@ class TrainerProcess implements Trainer {
       [options.python, options.script, "--prewarm", "--profile", options.profile ?? "cpu"],
       {
         cwd: options.workFolder,
-        env: childEnvironment({ ...trainerEnvironment, ...options.env }),
+        env: childEnvironment({
+          ...trainerEnvironment,
+          // What Unsloth compiles: one folder a run, not the working directory of whoever comes.
+          UNSLOTH_COMPILE_LOCATION: join(options.workFolder, "unsloth-cache"),
+          ...options.env,
+        }),
         logFile: options.logFile,
         onLine: (line) => this.#cause.see(line),
         graceMs: stopGraceMs,
@@ -97,6 +105,10 @@ class TrainerProcess implements Trainer {
       this.#exit = exit;
       options.signal.removeEventListener("abort", stop);
     });
+  }
+
+  get processes(): number[] {
+    return this.#exit === undefined ? [this.#child.pid, ...descendantsOf(this.#child.pid)] : [];
   }
 
   async train(job: TrainJob): Promise<TrainResult> {
@@ -171,4 +183,5 @@ const trainerEnvironment = {
   HF_HUB_OFFLINE: "1",
   TRANSFORMERS_OFFLINE: "1",
   DO_NOT_TRACK: "1",
+  UNSLOTH_DISABLE_STATISTICS: "1",
 };

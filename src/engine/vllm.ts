@@ -5,11 +5,12 @@ import { CauseFinder } from "./cause.ts";
 import { childEnvironment } from "./child-environment.ts";
 import { type ChildExit, describeExit, explainExit, type GuardedChild, spawnGuarded } from "./child.ts";
 import { type EngineAddress, EngineClient } from "./engine-client.ts";
+import { descendantsOf } from "./process-tree.ts";
 import { type PrivateSocket, privateSocket } from "./socket-path.ts";
 
 export type { EngineAddress };
 
-export type EngineState = "stopped" | "starting" | "ready" | "stopping" | "failed";
+export type EngineState = "stopped" | "starting" | "ready" | "sleeping" | "stopping" | "failed";
 
 export interface EngineCheckpoint {
   /** Folder with weights, tokenizer and chat template. */
@@ -39,8 +40,10 @@ export interface EngineOptions {
 
 const healthPollMs = 50;
 const requestTimeoutMs = 5_000;
+const sleepTimeoutMs = 60_000;
+const reloadTimeoutMs = 300_000;
 
-/** A supervised vLLM server: one object owns its state, callers say `start`, `swap` or `stop`. */
+/** A supervised vLLM server: one object owns its state, callers say `start`, `swap`, `sleep`, `wake` or `stop`. */
 export class VllmEngine {
   readonly #options: EngineOptions;
   #state: EngineState = "stopped";
@@ -66,6 +69,11 @@ export class VllmEngine {
   get client(): EngineClient {
     if (this.#client === undefined) throw new AglError("engine", `the engine is ${this.#state}`);
     return this.#client;
+  }
+
+  /** Pids of the server and of everything it started; none when it is stopped. */
+  get processes(): number[] {
+    return this.#child === undefined ? [] : [this.#child.pid, ...descendantsOf(this.#child.pid)];
   }
 
   /** Called once when a ready server exits without having been asked to. */
@@ -98,8 +106,23 @@ export class VllmEngine {
   async swap(checkpoint: EngineCheckpoint): Promise<void> {
     if (this.#state !== "ready")
       throw new AglError("engine", `no weights to swap: the engine is ${this.#state}`);
-    await this.client.reloadWeights(checkpoint.path, 300_000);
+    await this.client.reloadWeights(checkpoint.path, reloadTimeoutMs);
     await this.client.generateOnce(this.#options.modelName, this.#probeTimeoutMs);
+  }
+
+  /** Leaves the GPU's memory to others; throws when the server cannot, and is then best stopped. */
+  async sleep(): Promise<void> {
+    if (this.#state !== "ready") throw new AglError("engine", `it is ${this.#state}, and cannot sleep`);
+    await this.client.sleep(sleepTimeoutMs);
+    this.#state = "sleeping";
+  }
+
+  /** Serves again after a sleep, from this checkpoint; throws when it cannot, and is then best stopped. */
+  async wake(checkpoint: EngineCheckpoint): Promise<void> {
+    if (this.#state !== "sleeping") throw new AglError("engine", `it is ${this.#state}, and cannot wake`);
+    await this.client.wake(checkpoint.path, reloadTimeoutMs);
+    await this.client.generateOnce(this.#options.modelName, this.#probeTimeoutMs);
+    this.#state = "ready";
   }
 
   async stop(): Promise<void> {
@@ -184,7 +207,15 @@ export class VllmEngine {
   }
 
   #died(child: GuardedChild, exit: ChildExit, cause: CauseFinder): void {
-    if (this.#child !== child || this.#state !== "ready") return;
+    if (this.#child !== child) return;
+    if (this.#state === "sleeping") {
+      // Nobody is served meanwhile, so this ends nothing: whoever wants to wake it finds it failed and starts it.
+      const { message } = this.#endFailure("ended while it slept", exit, cause);
+      this.#options.log.warning(message);
+      this.#forget("failed");
+      return;
+    }
+    if (this.#state !== "ready") return;
     this.#forget("failed");
     this.#onDeath?.(this.#endFailure("ended while serving", exit, cause));
   }

@@ -28,7 +28,7 @@ async function engineWith(
     logFile: join(folder, `vllm-${number}.log`),
     log: silentLogger,
     startTimeoutMs: 5_000,
-    probeTimeoutMs: 300,
+    probeTimeoutMs: 5_000,
     stopGraceMs: 200,
     ...options,
   });
@@ -113,7 +113,7 @@ describe("a start", () => {
 
   // O39
   test("with a healthy port that never generates fails", async () => {
-    const engine = await engineWith({ hangs: true });
+    const engine = await engineWith({ hangs: true }, { probeTimeoutMs: 300 });
     expect((await failureOf(engine.start(base))).message).toContain("is healthy but does not generate");
   });
 
@@ -152,6 +152,67 @@ describe("a ready engine", () => {
     const error = await failureOf(engine.swap({ path: "/models/version_1", name: "version_1" }));
     expect(error.message).toContain("/collective_rpc answered 500: no such method");
     expect(engine.state).toBe("ready");
+  });
+
+  test("sleeps, and wakes with other weights in the order that gives the right answers", async () => {
+    const engine = await engineWith({});
+    await engine.start(base);
+    await engine.sleep();
+    expect(engine.state).toBe("sleeping");
+    await engine.wake({ path: "/models/version_1", name: "version_1" });
+    expect(engine.state).toBe("ready");
+    const answer = await fetch("http://engine/weights", { unix: engine.address.unixSocket as string });
+    expect(await answer.json()).toMatchObject({
+      weights: "/models/version_1",
+      calls: [
+        "/sleep?level=2",
+        "/wake_up?tags=weights",
+        "/collective_rpc",
+        "/wake_up?tags=kv_cache",
+        "/reset_prefix_cache",
+      ],
+    });
+  });
+
+  test("that refuses to sleep says why and goes on serving", async () => {
+    const engine = await engineWith({ refusesSleep: true });
+    await engine.start(base);
+    expect((await failureOf(engine.sleep())).message).toContain(
+      "/sleep?level=2 answered 400: sleep mode is not enabled",
+    );
+    expect(engine.state).toBe("ready");
+    await engine.swap({ path: "/models/version_1", name: "version_1" });
+  });
+
+  test("that cannot be woken says why, and may be stopped and started", async () => {
+    const engine = await engineWith({ refusesWake: "kv_cache" });
+    await engine.start(base);
+    await engine.sleep();
+    expect((await failureOf(engine.wake(base))).message).toContain("CUDA out of memory");
+    expect(engine.state).toBe("sleeping");
+    await engine.stop();
+    await engine.start(base);
+    expect(engine.state).toBe("ready");
+  });
+
+  test("that dies asleep ends nothing, and may be started again", async () => {
+    const engine = await engineWith({ diesAsleep: true });
+    await engine.start(base);
+    const deaths: AglError[] = [];
+    engine.onDeath((error) => deaths.push(error));
+    await engine.sleep();
+    await until("its end is seen", () => engine.state === "failed");
+    expect(deaths).toEqual([]);
+    expect((await failureOf(engine.wake(base))).message).toContain("it is failed, and cannot wake");
+    await engine.start(base);
+    expect(engine.state).toBe("ready");
+  });
+
+  test("that is not ready neither sleeps nor wakes", async () => {
+    const engine = await engineWith({});
+    expect((await failureOf(engine.sleep())).message).toContain("it is stopped, and cannot sleep");
+    await engine.start(base);
+    expect((await failureOf(engine.wake(base))).message).toContain("it is ready, and cannot wake");
   });
 
   test("that dies is reported once with its cause, and may be started again", async () => {
