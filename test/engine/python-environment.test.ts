@@ -1,7 +1,11 @@
 import { describe, expect, test } from "bun:test";
-import { chmodSync, existsSync, mkdirSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import { chmodSync, copyFileSync, existsSync, mkdirSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { ensureEnvironment, type EnvironmentOptions } from "../../src/engine/python-environment.ts";
+import {
+  ensureEnvironment,
+  type EnvironmentOptions,
+  findEnvironment,
+} from "../../src/engine/python-environment.ts";
 import { findUv } from "../../src/engine/uv.ts";
 import { AglError } from "../../src/errors.ts";
 import { silentLogger } from "../../src/log.ts";
@@ -72,6 +76,16 @@ describe("an environment", () => {
     const second = await ensureEnvironment(options);
     expect(second.created).toBe(true);
     expect(second.folder).not.toBe(first.folder);
+  });
+
+  test("of another profile lies beside it, from its own pinned set", async () => {
+    const { options, environments } = optionsFor(quick);
+    const pinned = join(options.requirementsFolder, "cpu.txt");
+    copyFileSync(pinned, join(options.requirementsFolder, "cuda.txt"));
+    rmSync(pinned);
+    const made = await ensureEnvironment({ ...options, profile: "cuda" });
+    expect(made.folder).toStartWith(join(environments, "cuda-"));
+    expect(findEnvironment({ ...options, profile: "cuda" })?.folder).toBe(made.folder);
   });
 
   test("is made again when its Python is gone", async () => {
