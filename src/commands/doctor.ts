@@ -13,6 +13,7 @@ import {
   type Status,
   warning,
 } from "../doctor/check.ts";
+import { checkCompiler } from "../doctor/compiler.ts";
 import { checkGpu, checkMemory, checkPort, checkSpace } from "../doctor/machine.ts";
 import { checkModel, modelBytes } from "../doctor/model.ts";
 import { checkUv, checkVersions } from "../doctor/python.ts";
@@ -88,6 +89,11 @@ async function checksFor(config: Config, signal: AbortSignal): Promise<Check[]> 
       if (python === null) return [];
       if (python === undefined) return warning(notMade, "run `agl setup`; otherwise it is made on first use");
       return checkVersions(python, await profile(), requirementsFolder, given);
+    }),
+    slow("compiler", async (given) => {
+      if ((await profile()) === "cpu") return [];
+      const python = await pythonToAsk(config, environment);
+      return typeof python === "string" ? checkCompiler(python, given) : [];
     }),
     quick("model", () => modelFindings()),
     quick("ports", () =>
