@@ -92,6 +92,11 @@ function freeOf({ gpuMemoryBytes, freeBytes = gpuMemoryBytes }: GpuPlanOptions):
   return freeBytes;
 }
 
+function highestUtilizationOf(options: GpuPlanOptions): number {
+  const freeHundredths = Math.floor((freeOf(options) / options.gpuMemoryBytes) * 100);
+  return Math.min(highestUtilization, freeHundredths / 100);
+}
+
 function servingProblem(options: GpuPlanOptions): ModelProblem | undefined {
   const serving = servingOf(options);
   const free = freeOf(options);
@@ -115,7 +120,7 @@ function neededLength({ maxModelLen, exactLength = false }: GpuSettings): number
 /** The first change of the settings that makes it fit. */
 function remedyFor({ longest }: Serving, options: GpuPlanOptions): string {
   const quantization = { quantization: "bitsandbytes" } as const;
-  const utilization = { utilization: highestUtilization };
+  const utilization = { utilization: highestUtilizationOf(options) };
   const changes: Partial<GpuSettings>[] = [
     ...(longest >= shortestContext ? [{ maxModelLen: longest }] : []),
     quantization,
@@ -195,7 +200,7 @@ function notesOf({ quantization, longest }: Serving, options: GpuPlanOptions): s
 }
 
 function hintOf(longest: number, options: GpuPlanOptions): string {
-  const settings = { ...options.settings, utilization: highestUtilization };
+  const settings = { ...options.settings, utilization: highestUtilizationOf(options) };
   const more = Math.min(servingOf({ ...options, settings }).longest, settings.maxModelLen);
-  return more > longest ? `; --engine-gpu-memory-utilization ${highestUtilization} allows ${more}` : "";
+  return more > longest ? `; --engine-gpu-memory-utilization ${settings.utilization} allows ${more}` : "";
 }

@@ -102,6 +102,16 @@ test("a GPU that others use is told by what is free, not by its size", () => {
   expect(crowded.problem?.remedy).toContain("lower --engine-gpu-memory-utilization (now 0.7)");
   expect(others(20e9, { utilization: 0.2 }).fits).toBe(true);
   expect(others(2e9).problem?.remedy).toContain("end what `nvidia-smi` lists on it");
+  const tight: GpuPlanOptions = {
+    gpuMemoryBytes: 10e9,
+    freeBytes: 7.19e9,
+    model: large,
+    settings: { ...recipe, utilization: 0.4 },
+  };
+  expect(planGpu(tight).problem?.remedy).toStartWith("set --engine-gpu-memory-utilization 0.71, ");
+  expect(planGpu({ ...tight, settings: { ...recipe, utilization: 0.6 } }).notes.at(-1)).toEndWith(
+    "more does not fit; --engine-gpu-memory-utilization 0.71 allows 15488",
+  );
 });
 
 test("a model that is only served needs no memory for training", () => {
