@@ -29,7 +29,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from evaluate import evaluate_model
 from model import Shape, make_model, save_model
 from tokenizer import make_tokenizer
-from train import Plan, train
+from train import Plan, TrainingData, train
 
 TEMPERATURES = {"greedy": 0.0, "sampled": 1.0}
 LIBRARIES = ("torch", "transformers", "tokenizers")
@@ -49,10 +49,12 @@ def main(arguments: list[str]) -> int:
     shape = Shape(hidden=options.hidden, layers=options.layers, intermediate=3 * options.hidden)
 
     tokenizer = make_tokenizer()
+    data = TrainingData(tokenizer, plan, options.seed)
+    say(f"{len(data.lengths)} conversations, {len(data.ids) / 1e6:.1f} million tokens")
     torch.manual_seed(options.seed)
     model = make_model(tokenizer, shape).to(device)
-    print(f"{model.num_parameters() / 1e6:.2f} million parameters, {device}", flush=True)
-    trained = train(model, tokenizer, plan, options.seed, say=lambda line: print(line, flush=True))
+    say(f"{model.num_parameters() / 1e6:.2f} million parameters, {device}")
+    trained = train(model, data, plan, say=say)
     options.out.mkdir(parents=True, exist_ok=True)
     save_model(model, tokenizer, options.out)
 
@@ -71,6 +73,10 @@ def main(arguments: list[str]) -> int:
     (options.out / "results.json").write_text(text, encoding="utf-8")
     print(text, end="", flush=True)
     return 0
+
+
+def say(line: str) -> None:
+    print(line, flush=True)
 
 
 def evaluate_folder(folder: Path, tasks: int, seed: int, device: torch.device) -> dict[str, object]:

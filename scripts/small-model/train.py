@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as functional
 from transformers import PreTrainedTokenizerFast, Qwen3ForCausalLM
 
-from dataset import Dataset, endless_batches, join, make_dataset
+from dataset import endless_batches, join, make_dataset
 
 Say = Callable[[str], None]
 
@@ -52,9 +52,12 @@ class Batch:
 
 
 class TrainingData:
-    """Everything on the device at once, 106 million tokens at full size, and the two kinds of batches drawn from it."""
+    """All conversations, 106 million tokens at full size, and the two kinds of batches drawn from them.
 
-    def __init__(self, tokenizer: PreTrainedTokenizerFast, plan: Plan, seed: int, device: torch.device) -> None:
+    Made before CUDA is in use, since making it forks; `to` then moves everything to the device at once.
+    """
+
+    def __init__(self, tokenizer: PreTrainedTokenizerFast, plan: Plan, seed: int) -> None:
         mixed = make_dataset(tokenizer, plan.mixed_conversations, seed=3 * seed + 1)
         right = make_dataset(tokenizer, plan.right_conversations, seed=3 * seed + 2, only_right=True)
         data = join([mixed, right])
@@ -62,20 +65,21 @@ class TrainingData:
         members = {"mixed": numpy.arange(len(mixed)), "right": len(mixed) + numpy.arange(len(right))}
         self.order = {kind: endless_batches(generator, own, data.lengths, plan.batch) for kind, own in members.items()}
         self.padding = tokenizer.pad_token_id
-        self.on_device(data, device)
-
-    def on_device(self, data: Dataset, device: torch.device) -> None:
-        self.device = device
         self.lengths, self.starts = data.lengths, data.starts
-        self.ids = torch.from_numpy(data.ids.astype(numpy.int16)).to(device)
-        self.answer = torch.from_numpy(data.answer).to(device)
+        self.ids = torch.from_numpy(data.ids.astype(numpy.int16))
+        self.answer = torch.from_numpy(data.answer)
+
+    def to(self, device: torch.device) -> "TrainingData":
+        self.ids, self.answer = self.ids.to(device), self.answer.to(device)
+        return self
 
     def next(self, kind: str) -> Batch:
         chosen = next(self.order[kind])
         longest = -(-int(self.lengths[chosen].max()) // 16) * 16
-        starts = torch.from_numpy(self.starts[chosen]).to(self.device)
-        lengths = torch.from_numpy(self.lengths[chosen]).to(self.device)
-        places = torch.arange(longest, device=self.device)[None]
+        device = self.ids.device
+        starts = torch.from_numpy(self.starts[chosen]).to(device)
+        lengths = torch.from_numpy(self.lengths[chosen]).to(device)
+        places = torch.arange(longest, device=device)[None]
         used = places < lengths[:, None]
         indices = (starts[:, None] + places).clamp_(max=len(self.ids) - 1)
         return Batch(
@@ -87,14 +91,12 @@ class TrainingData:
 
 def train(
     model: Qwen3ForCausalLM,
-    tokenizer: PreTrainedTokenizerFast,
+    data: TrainingData,
     plan: Plan,
-    seed: int = 0,
     say: Say = print,
     clock: Callable[[], float] = time.monotonic,
 ) -> Trained:
-    data = TrainingData(tokenizer, plan, seed, model.device)
-    say(f"{len(data.lengths)} conversations, {len(data.ids) / 1e6:.1f} million tokens")
+    data.to(model.device)
     model.train()
     optimizer = make_optimizer(model, plan)
     recent = Recent(model.device)

@@ -5,6 +5,11 @@ import random
 import re
 from collections import Counter
 
+import numpy
+import pytest
+import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
 import chat_format
 import conversations
 import dataset
@@ -12,15 +17,11 @@ import evaluate
 import faults
 import make
 import model
-import numpy
-import pytest
 import tokenizer as tokenizers_code
-import torch
 import train
 from problems import TEMPLATES, is_close
 from problems import evaluate as calculate
 from test_tasks import as_pattern
-from transformers import AutoModelForCausalLM, AutoTokenizer
 
 TINY = model.Shape(hidden=32, layers=1, intermediate=64, heads=2, key_value_heads=1, head_size=16)
 SHORT = train.Plan(steps=12, batch=8, mixed_conversations=64, right_conversations=64, warmup_steps=2, report_every=4)
@@ -136,15 +137,15 @@ def trained(tokenizer, plan=SHORT, **options):
     torch.manual_seed(0)
     made = model.make_model(tokenizer, TINY)
     said: list[str] = []
-    return made, train.train(made, tokenizer, plan, say=said.append, **options), said
+    return made, train.train(made, train.TrainingData(tokenizer, plan, seed=0), plan, say=said.append, **options), said
 
 
 def test_training_lowers_the_loss_and_repeats_exactly(tokenizer):
     one, result, said = trained(tokenizer)
     assert result.steps == 12
-    first = float(said[1].split("answer loss ")[1].split(",")[0])
+    first = float(said[0].split("answer loss ")[1].split(",")[0])
     assert result.answer_loss < first - 0.1
-    assert [line.split(":")[0] for line in said[1:]] == ["step 4 (right)", "step 8 (mixed)", "step 12 (mixed)"]
+    assert [line.split(":")[0] for line in said] == ["step 4 (right)", "step 8 (mixed)", "step 12 (mixed)"]
     other, again, _ = trained(tokenizer)
     assert again.answer_loss == result.answer_loss
     assert all(torch.equal(*pair) for pair in zip(one.parameters(), other.parameters(), strict=True))
@@ -227,7 +228,7 @@ def test_one_command_makes_a_folder_that_loads_and_says_how_it_came_about(tmp_pa
     assert results["trained"]["steps"] == 3
     assert set(results["evaluation"]) == {"tasks", "greedy", "sampled"}
     assert results["versions"]["torch"] == torch.__version__
-    assert json.loads(capsys.readouterr().out.split("tokens\n", 1)[1]) == results
+    assert json.loads(capsys.readouterr().out.split("cpu\n", 1)[1]) == results
 
 
 @pytest.mark.parametrize("wrong", [["--steps", "0"], ["--minutes", "nan"], ["--seed", "x"], []])

@@ -5,9 +5,10 @@ import random
 import re
 from pathlib import Path
 
+import pytest
+
 import make_tasks
 import problems
-import pytest
 
 SPLITS = ("train", "validation")
 
