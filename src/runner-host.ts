@@ -1,10 +1,13 @@
 import * as v from "valibot";
-import { connectStore } from "./client/http-store.ts";
+import { connectStore, type HttpStore } from "./client/http-store.ts";
 import { childEnvironment } from "./engine/child-environment.ts";
 import { UsageError } from "./errors.ts";
+import { failAbandonedAttempts } from "./runner/abandoned-attempts.ts";
 import { type RunnersOptions, type RunnersSettings, runnersSettingsSchema } from "./runner/options.ts";
 import { type RunnersOutcome, superviseRunners } from "./runner/runners.ts";
 import { untilReachable } from "./runner/store-readiness.ts";
+
+const endLimitMs = 2_000;
 
 /**
  * Runs agents in threads of this process on the rollouts of a store, until `signal`. Throws when the agent cannot be
@@ -27,7 +30,19 @@ export async function runRunners(options: RunnersOptions): Promise<RunnersOutcom
       environment: childEnvironment(),
     });
   } finally {
+    await Promise.race([endWhatIsLeft(store, settings), Bun.sleep(endLimitMs)]);
     await store.close();
+  }
+}
+
+/** A rollout that was handed out in the moment of the stop is known to nobody else. */
+async function endWhatIsLeft(store: HttpStore, { workers, workerPrefix }: RunnersSettings): Promise<void> {
+  const ours = new Set(Array.from({ length: workers }, (_, index) => `${workerPrefix}${index}`));
+  const isOurs = (worker: string) => ours.has(worker);
+  try {
+    await failAbandonedAttempts(store, { isOurs, reason: "cancelled", error: "the runners were stopped" });
+  } catch {
+    // The store is gone as well; its own limits end such attempts.
   }
 }
 

@@ -13,7 +13,7 @@ import { proxyResource } from "../proxy/resource.ts";
 import type { RunFolder } from "../run-folder.ts";
 import { untilReachable } from "../runner/store-readiness.ts";
 import { type ListenOptions, startProxyWorker, startStoreWorker } from "../service-workers.ts";
-import { failAbandonedAttempts } from "./abandoned-attempts.ts";
+import { failAbandonedAttempts } from "../runner/abandoned-attempts.ts";
 import type { Inputs } from "./inputs.ts";
 import { describeOtherPort, isDefault } from "./ports.ts";
 import { startRunnerProcess } from "./runner-process.ts";

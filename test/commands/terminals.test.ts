@@ -221,3 +221,35 @@ describe("agl algo", () => {
     limitMs,
   );
 });
+
+test(
+  "runners that are stopped leave no attempt behind, not even one that was handed to them in that moment",
+  async () => {
+    const slow =
+      "export default { name: 'slow', run: (task, { signal }) => new Promise((_, no) => signal.addEventListener('abort', () => no(signal.reason))) };";
+    const cwd = place({ "agent.ts": slow });
+    const port = freePort();
+    const url = `http://127.0.0.1:${port}`;
+    start(["store", "--store-port", String(port), "--store-db", ":memory:"], cwd);
+    const runners = start(["runners", "agent.ts", "-n", "2", "--store-url", url], cwd);
+    await runners.waitForLine(/^runners: ready/, limitMs);
+    const store = connectStore(url);
+    await store.addResources({
+      main_llm: {
+        resource_type: "llm",
+        endpoint: "http://127.0.0.1:1/v1",
+        model: "none",
+        api_key: null,
+        sampling_parameters: {},
+      },
+    });
+    const working = store.enqueueRollouts(Array.from({ length: 8 }, () => ({ input: {} })));
+    runners.signal("SIGINT");
+    await working;
+    expect(await runners.exited).toBe(130);
+    const { items } = await store.queryRollouts({ status_in: ["preparing", "running"] });
+    expect(items).toEqual([]);
+    await store.close();
+  },
+  limitMs,
+);
