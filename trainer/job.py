@@ -37,10 +37,13 @@ class Job:
     hyper: Hyper
     threads: int
     progress: str
+    # How the model server holds the weights, so that what it says of them can be compared.
+    quantization: str = "none"
 
 
 AT_LEAST_ONE = {"lora_r", "lora_alpha", "batch_size", "accumulation", "epochs", "max_steps", "max_length", "threads"}
 PROFILES = ("cpu", "cuda")
+QUANTIZATIONS = ("none", "bitsandbytes")
 
 
 def read_job(path: Path) -> Job:
@@ -53,6 +56,9 @@ def read_job(path: Path) -> Job:
     job = _take(Job, data, str(path), "")
     if job.profile not in PROFILES:
         raise Refusal(f"{path}: field profile is {job.profile!r}; use one of {', '.join(PROFILES)}")
+    if job.quantization not in QUANTIZATIONS:
+        known = ", ".join(QUANTIZATIONS)
+        raise Refusal(f"{path}: field quantization is {job.quantization!r}; use one of {known}")
     if not (Path(job.base) / "config.json").is_file():
         raise Refusal(f"{path}: field base is {job.base!r}, which holds no config.json")
     if Path(job.output).exists() and any(Path(job.output).iterdir()):

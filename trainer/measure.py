@@ -1,6 +1,6 @@
 """What a fresh load of a model says of the rows: its loss on them, and log-probabilities to compare a server with.
 
-    python measure.py     reads one JSON object per line: {folder, rows, max_length, profile}; answers each with a line
+    python measure.py     reads lines {"folder", "rows", "max_length", "profile", "quantization"}, answers each with one
 
 Unsloth changes the model classes of the process that imports it, so beside it this runs as a process of its own: what
 it measures is what plain transformers makes of the files. It takes no GPU memory before its first question.
@@ -32,14 +32,35 @@ class Measurement:
     gpu_peak_bytes: int | None = None
 
 
-def measure(folder: Path, rows: Sequence[Row], profile: str) -> Measurement:
+def load(folder: Path, profile: str, quantization: str):
+    """The weights as the model server has them: 16 bits or 4 on a GPU. On the CPU exactly, as they are few."""
     import torch
-    from transformers import AutoModelForCausalLM
+    from transformers import AutoModelForCausalLM, BitsAndBytesConfig
+
+    if profile == "cpu":
+        return AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, local_files_only=True)
+    # vLLM quantises with the same function and the same choices when it loads 16-bit weights.
+    four_bits = BitsAndBytesConfig(
+        load_in_4bit=True,
+        bnb_4bit_quant_type="nf4",
+        bnb_4bit_use_double_quant=True,
+        bnb_4bit_compute_dtype=torch.bfloat16,
+    )
+    return AutoModelForCausalLM.from_pretrained(
+        folder,
+        dtype=torch.bfloat16,
+        local_files_only=True,
+        device_map={"": "cuda"},
+        quantization_config=four_bits if quantization == "bitsandbytes" else None,
+    )
+
+
+def measure(folder: Path, rows: Sequence[Row], profile: str, quantization: str = "none") -> Measurement:
+    import torch
 
     from loss import token_losses, trainable
 
-    device, dtype = ("cuda", torch.bfloat16) if profile == "cuda" else ("cpu", torch.float32)
-    model = AutoModelForCausalLM.from_pretrained(folder, dtype=dtype, local_files_only=True).to(device).eval()
+    model = load(folder, profile, quantization).eval()
     sample = spread(rows, MEASURED_ROWS)
     losses = [token_losses(model, row.input_ids).cpu() for row in sample]
     kept = torch.cat([some[trainable(row)] for some, row in zip(losses, sample, strict=True)])
@@ -79,8 +100,16 @@ class MeasuringProcess:
             [sys.executable, __file__], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
 
-    def measure(self, folder: Path, rows: Path, max_length: int, profile: str) -> Measurement:
-        question = {"folder": str(folder), "rows": str(rows), "max_length": max_length, "profile": profile}
+    def measure(
+        self, folder: Path, rows: Path, max_length: int, profile: str, quantization: str = "none"
+    ) -> Measurement:
+        question = {
+            "folder": str(folder),
+            "rows": str(rows),
+            "max_length": max_length,
+            "profile": profile,
+            "quantization": quantization,
+        }
         try:
             print(json.dumps(question), file=self._process.stdin, flush=True)
             line = self._process.stdout.readline()
@@ -103,13 +132,14 @@ def main() -> int:
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "w")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     import torch
-    import transformers  # noqa: F401
+    from transformers import AutoModelForCausalLM, BitsAndBytesConfig, PreTrainedModel  # noqa: F401
 
     for line in sys.stdin:
         question = json.loads(line)
         try:
             rows = read_rows(Path(question["rows"]), math.inf, question["max_length"]).rows
-            answer = asdict(measure(Path(question["folder"]), rows, question["profile"]))
+            how = question["profile"], question["quantization"]
+            answer = asdict(measure(Path(question["folder"]), rows, *how))
         except Exception as error:
             answer = {"error": f"{type(error).__name__}: {error}"}
         if torch.cuda.is_initialized():

@@ -1,15 +1,13 @@
 """TRL's SFTTrainer on ready-made rows; it proves that labels are honoured before its first step."""
 
 import math
-import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 import torch
 from datasets import Dataset
 from transformers import PrinterCallback, TrainerCallback
 from trl import SFTConfig, SFTTrainer
 
+from environment import environment
 from job import Job
 from labels import LabelProof
 from progress import Progress, Refusal
@@ -28,7 +26,8 @@ class ProvingTrainer(SFTTrainer):
     def prove(self, model, batch: dict) -> dict[str, object]:
         model.eval()
         loss = self.batch_loss(model, batch)
-        with logits_from_unsloth():
+        # Unsloth makes no logits unless asked. Asked when the trainer is made, it would give up padding-free batches.
+        with environment("UNSLOTH_RETURN_LOGITS", "1"):
             facts = self.label_proof.check(model, batch, loss)
         model.train()
         return facts
@@ -36,20 +35,6 @@ class ProvingTrainer(SFTTrainer):
     @torch.no_grad()
     def batch_loss(self, model, batch: dict) -> float:
         return self.compute_loss(model, dict(batch)).item()
-
-
-@contextmanager
-def logits_from_unsloth() -> Iterator[None]:
-    """Unsloth makes no logits unless asked. Asked when the trainer is made, it would give up padding-free batches."""
-    before = os.environ.get("UNSLOTH_RETURN_LOGITS")
-    os.environ["UNSLOTH_RETURN_LOGITS"] = "1"
-    try:
-        yield
-    finally:
-        if before is None:
-            del os.environ["UNSLOTH_RETURN_LOGITS"]
-        else:
-            os.environ["UNSLOTH_RETURN_LOGITS"] = before
 
 
 class Reporter(TrainerCallback):
@@ -71,11 +56,14 @@ class Reporter(TrainerCallback):
 
 def make_trainer(job: Job, model, tokenizer, rows: list[Row], reporter: Reporter, scratch: str, arguments: dict):
     hyper = job.hyper
+    dataset = Dataset.from_list([{"input_ids": row.input_ids, "labels": row.labels} for row in rows])
+    # Longer rows were left out, which Unsloth wants to be told: else it pads every batch.
+    dataset._unsloth_truncated_to = job.max_length
     steps = hyper.epochs * math.ceil(math.ceil(len(rows) / hyper.batch_size) / hyper.accumulation)
     trainer = ProvingTrainer(
         model=model,
         processing_class=tokenizer,
-        train_dataset=Dataset.from_list([{"input_ids": row.input_ids, "labels": row.labels} for row in rows]),
+        train_dataset=dataset,
         callbacks=[reporter],
         args=SFTConfig(
             output_dir=scratch,

@@ -103,6 +103,7 @@ def run(job: Job, progress: Progress, measuring) -> dict[str, object]:
         "loss_before": before.loss,
         "loss_after": after.loss,
         "loss_rows": before.rows,
+        "measured_in": job.quantization,
         "tensors": tensors,
         "copied": copied,
         "versions": versions(job.profile),
@@ -151,7 +152,7 @@ def train(job: Job, rows: list, progress: Progress) -> tuple[dict[str, object], 
 def measure(folder: Path, job: Job, rows: list, measuring):
     """In a process of its own where there is one."""
     if measuring is not None:
-        return measuring.measure(folder, Path(job.rows), job.max_length, job.profile)
+        return measuring.measure(folder, Path(job.rows), job.max_length, job.profile, job.quantization)
     from measure import measure as measure_here
 
     return measure_here(folder, rows, job.profile)
@@ -180,6 +181,11 @@ def import_libraries(profile: str):
         measuring = MeasuringProcess()
     importlib.import_module(BACKENDS[profile])
     importlib.import_module("proving_trainer")
+    if profile == "cuda":
+        from no_cuda_context import has_cuda_context
+
+        if has_cuda_context():
+            print("warning: the imports took memory of the GPU before there was a job", file=sys.stderr)
     return measuring
 
 

@@ -2,9 +2,11 @@
 
 from pathlib import Path
 
-# First of all libraries, as it changes what the others are. Its import asks for the device's capability and properties
-# only, which initialises CUDA but makes no context: nvidia-smi shows no memory until a model is loaded.
-from unsloth import FastLanguageModel
+from no_cuda_context import no_cuda_context
+
+# Before all other libraries, as Unsloth changes what they are.
+with no_cuda_context():
+    from unsloth import FastLanguageModel
 
 from job import Job
 

@@ -27,6 +27,10 @@ def with_hyper(folder, **changes):
     ("make", "message"),
     [
         (lambda folder: job_data(folder, profile="tpu"), "field profile is 'tpu'; use one of cpu, cuda"),
+        (
+            lambda folder: job_data(folder, quantization="int3"),
+            "field quantization is 'int3'; use one of none, bitsandbytes",
+        ),
         (lambda folder: job_data(folder, threads=0), "field threads must be at least 1, got 0"),
         (lambda folder: job_data(folder, seed="0"), 'field seed must be of type int, got "0"'),
         (lambda folder: job_data(folder, base=str(folder)), "field base is .* which holds no config.json"),
