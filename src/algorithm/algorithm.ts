@@ -1,4 +1,5 @@
 import type { TraceAdapter } from "../adapter/adapters.ts";
+import type { Quantization } from "../engine/gpu-serving.ts";
 import type { TrainResult } from "../engine/trainer.ts";
 import type { EngineCheckpoint } from "../engine/vllm.ts";
 import type { Logger } from "../log.ts";
@@ -45,6 +46,8 @@ export interface AlgorithmSettings {
   iterations: number;
   seed: number;
   profile: "cpu" | "cuda";
+  /** How a GPU serves the weights; as they are when undefined. */
+  quantization?: Quantization;
   between: "swap" | "restart";
   rule: "above-mean" | "recipe";
   fraction: number;

@@ -8,7 +8,12 @@ import type { RunFolder } from "../run-folder.ts";
 import type { AlgorithmEngine, AlgorithmSettings, ServedCheckpoint, TrainedCheckpoint } from "./algorithm.ts";
 import type { GpuHandOver } from "./gpu-hand-over.ts";
 import type { Row } from "./rows.ts";
-import { assertNewWeights, differenceToServed, type ServedDifference } from "./served-weights.ts";
+import {
+  acceptedDifference,
+  assertNewWeights,
+  differenceToServed,
+  type ServedDifference,
+} from "./served-weights.ts";
 
 export interface ManagedEngineOptions {
   settings: AlgorithmSettings;
@@ -115,6 +120,7 @@ export class ManagedEngine implements AlgorithmEngine {
         hyper,
         threads: settings.trainerThreads,
         progress,
+        ...(settings.quantization === undefined ? {} : { quantization: settings.quantization }),
       });
     } finally {
       await this.stopTrainer();
@@ -147,7 +153,7 @@ export class ManagedEngine implements AlgorithmEngine {
     const difference = await differenceToServed(probes, (ids) =>
       vllm.client.promptLogprobs(settings.modelName, ids, 120_000),
     );
-    assertNewWeights(difference);
+    assertNewWeights(difference, acceptedDifference(settings.profile, settings.quantization));
     return difference;
   }
 }

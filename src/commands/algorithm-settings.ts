@@ -10,6 +10,7 @@ export function algorithmSettings(config: Config, inputs: Inputs): AlgorithmSett
     iterations: config.iterations,
     seed: config.seed,
     profile: inputs.profile,
+    ...(inputs.gpuPlan === undefined ? {} : { quantization: inputs.gpuPlan.quantization }),
     between: config["engine.between"],
     rule: config["selection.rule"],
     fraction: config["selection.fraction"],

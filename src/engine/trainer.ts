@@ -4,6 +4,7 @@ import { AglError } from "../errors.ts";
 import { CauseFinder } from "./cause.ts";
 import { childEnvironment } from "./child-environment.ts";
 import { type ChildExit, describeExit, type GuardedChild, spawnGuarded } from "./child.ts";
+import type { Quantization } from "./gpu-serving.ts";
 import { descendantsOf } from "./process-tree.ts";
 import type { Profile } from "./profile.ts";
 import { type TrainProgress, TrainerProgressFile, type TrainResult } from "./trainer-progress.ts";
@@ -24,6 +25,8 @@ export interface TrainJob {
   threads: number;
   /** JSONL file that the trainer appends to. */
   progress: string;
+  /** How the engine serves the weights, so that the trainer measures them likewise. */
+  quantization?: Quantization;
 }
 
 export interface TrainHyperParameters {
