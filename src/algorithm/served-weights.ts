@@ -18,15 +18,18 @@ export interface ServedDifference {
 }
 
 /**
- * Mean absolute differences seen between vLLM on the CPU (bfloat16) and transformers (float32) on the same weights are
- * 0.001 to 0.002, between a model and its trained successor 0.03. On a GPU both sides round to 16 bits, each in its own
- * order, and large vocabularies have large logits; with weights of 4 bits, activations add to it. There the limit only
- * tells apart other weights altogether; that it is the new version is told by being nearer to it than to the old one.
+ * Rounding alone makes vLLM and transformers differ on the same weights. Mean absolute differences seen: 0.001 to 0.002 on
+ * the CPU with 5 layers, 0.06 on a GPU with 30, where both sides round to 16 bits. Trained successors differed from their
+ * bases by 0.03 and 0.8. The limit tells apart other weights altogether; that it is the new version and not the old one is
+ * told by which of them is nearer.
  */
 export function acceptedDifference(profile: Profile, quantization: Quantization = "none"): number {
   if (profile === "cpu") return 0.01;
-  return quantization === "none" ? 0.05 : 0.1;
+  return quantization === "none" ? 0.1 : 0.15;
 }
+
+/** A large change leaves no doubt, however much rounding there is. */
+const acceptedShareOfChange = 0.25;
 
 export async function differenceToServed(
   probes: Probe[],
@@ -47,7 +50,7 @@ export async function differenceToServed(
 
 /** Refuses a swap after which the engine still answers from the old weights, or from something else. */
 export function assertNewWeights({ to_new, to_old }: ServedDifference, accepted: number): void {
-  if (to_new < to_old && to_new <= accepted) return;
+  if (to_new < to_old && to_new <= Math.max(accepted, acceptedShareOfChange * to_old)) return;
   throw new AglError(
     "engine",
     `after the swap the engine does not serve the new weights: its log-probabilities differ by ${to_new.toFixed(4)} ` +
