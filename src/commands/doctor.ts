@@ -138,8 +138,8 @@ async function memoryAtHand(
 /** The math agent's calculator really starts; another agent is loaded, and its tools are only looked for. */
 async function agentFinding(config: Config, signal: AbortSignal): Promise<Finding> {
   if (config.agent !== undefined) {
-    const commands = Object.entries(await checkAgent(resolve(config.agent), signal));
-    const missing = commands.find(
+    const { commands } = await checkAgent(resolve(config.agent), signal);
+    const missing = Object.entries(commands).find(
       ([, command]) => Bun.which(command, { PATH: childEnvironment()["PATH"] ?? "" }) === null,
     );
     if (missing !== undefined) {
@@ -147,7 +147,7 @@ async function agentFinding(config: Config, signal: AbortSignal): Promise<Findin
         remedy: "install it, or put its folder on PATH",
       });
     }
-    const tools = commands.map(([name]) => name).join(", ");
+    const tools = Object.keys(commands).join(", ");
     return ok(`${config.agent} loads${tools === "" ? "" : `; its tool servers: ${tools}`}`);
   }
   return checkCalculator({

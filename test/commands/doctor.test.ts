@@ -48,6 +48,10 @@ async function asJson(folder: string, environment: Record<string, string>, flags
   return { code, answer, of };
 }
 
+function agentWith(command: string): string {
+  return `export default { name: "x", tools: { c: { command: "${command}" } }, run: () => 1 };`;
+}
+
 describe("a machine where everything is here", () => {
   test("has no problem: exit code 0, a line for each check", async () => {
     const { folder, environment } = machine();
@@ -135,6 +139,20 @@ describe("a problem ends with exit code 1 and a remedy", () => {
     expect(of("agent")[0]).toMatchObject({ status: "problem" });
     expect(of("calculator")).toEqual([]);
   });
+
+  test("a tool server of an agent file whose command is not on PATH", async () => {
+    const { folder, environment } = machine();
+    await Bun.write(join(folder, "agent.ts"), agentWith("no-such-command"));
+    const { of } = await asJson(folder, environment, ["--agent", "agent.ts"]);
+    expect(of("agent")[0]?.message).toBe("its tool server c: the command no-such-command was not found");
+  });
+});
+
+test("an agent file that loads is named with its tool servers", async () => {
+  const { folder, environment } = machine();
+  await Bun.write(join(folder, "agent.ts"), agentWith("uvx"));
+  const { of } = await asJson(folder, environment, ["--agent", "agent.ts"]);
+  expect(of("agent")).toMatchObject([{ status: "ok", message: "agent.ts loads; its tool servers: c" }]);
 });
 
 test("what is only missing so far is a warning", async () => {
