@@ -70,7 +70,7 @@ export async function readInputs(config: Config, plan: InputsPlan, context: Inpu
       ? { profile, availableMemoryBytes: machineMemory().freeBytes }
       : { profile, ...(gpu === undefined ? {} : { gpu: gpuUse(gpu, config) }) };
   if (here !== undefined) checkModel(here, config, use);
-  const tasks = readTaskFiles(config, join(assets, "data", "tasks"));
+  const tasks = readTaskFiles(config, join(assets, "data", "tasks"), plan);
   const named = config.python === undefined ? undefined : await namedPython(config.python, profile, signal);
   const agent = config.agent === undefined ? undefined : resolve(config.agent);
   const uvx = uvxCommand(config);
@@ -191,8 +191,9 @@ function checkRecording(config: Config): void {
   }
 }
 
-function readTaskFiles(config: Config, ours: string): Inputs["tasks"] {
-  const schema = config.agent === undefined ? mathTaskSchema : anyTaskSchema;
+function readTaskFiles(config: Config, ours: string, { ownRunners }: InputsPlan): Inputs["tasks"] {
+  // Which agent runners elsewhere have, and what its tasks look like, only they know.
+  const schema = config.agent === undefined && ownRunners ? mathTaskSchema : anyTaskSchema;
   const read = (configured: string | undefined, name: string, limit: number | undefined) =>
     readTasks(configured ?? join(ours, name), schema).slice(0, limit);
   return {

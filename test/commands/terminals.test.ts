@@ -220,6 +220,33 @@ describe("agl algo", () => {
     },
     limitMs,
   );
+
+  test(
+    "takes tasks of any shape: what they mean is up to the runners' agent",
+    async () => {
+      const cwd = place({
+        "agent.ts": quick,
+        "algorithm.ts": "export default async ({ train, say }) => say(`target ${train[0].target}`);",
+        "tasks.jsonl": '{"input": "the capital of France?", "target": "Paris"}',
+      });
+      const port = freePort();
+      const store = ["--store-url", `http://127.0.0.1:${port}`];
+      using engine = Bun.serve({
+        hostname: "127.0.0.1",
+        port: 0,
+        fetch: () => Response.json({ data: [{ id: "m" }] }),
+      });
+      start(["store", "--store-port", String(port), "--store-db", ":memory:"], cwd);
+      start(["runners", "agent.ts", "-n", "1", ...store], cwd);
+      const tasks = ["--tasks-train", "tasks.jsonl", "--tasks-validation", "tasks.jsonl"];
+      const server = ["--engine-url", `http://127.0.0.1:${engine.port}/v1`];
+      const proxy = ["--proxy-port", String(freePort())];
+      const algo = start(["algo", "algorithm.ts", ...store, ...proxy, ...server, ...tasks], cwd);
+      expect({ code: await algo.exited, said: algo.errors() }).toEqual({ code: 0, said: "" });
+      expect(algo.lines).toContain("target Paris");
+    },
+    limitMs,
+  );
 });
 
 test(
