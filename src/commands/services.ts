@@ -181,6 +181,7 @@ export function createVllm(
     profile: settings.profile,
     modelName: settings.modelName,
     maxModelLen: settings.maxModelLen,
+    toolCallParser: settings.model.tool_call_parser,
     ...(port === undefined ? {} : { port }),
     folder: join(folder.path, "engine"),
     logFile: join(folder.logs, "vllm.log"),

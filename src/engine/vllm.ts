@@ -25,6 +25,8 @@ export interface EngineOptions {
   /** The id clients see in `/v1/models`. */
   modelName: string;
   maxModelLen: number;
+  /** vLLM's name for how the model writes tool calls; `hermes` by default. */
+  toolCallParser?: string;
   /** A TCP port on loopback; without one the server listens on a Unix socket of ours. */
   port?: number;
   folder: string;
@@ -241,7 +243,7 @@ function serverArguments(options: EngineOptions, checkpoint: EngineCheckpoint, l
     ...listen,
     "--enable-auto-tool-choice",
     "--tool-call-parser",
-    "hermes",
+    options.toolCallParser ?? "hermes",
     // The checkpoint's own generation_config must never change the sampling silently.
     "--generation-config",
     "vllm",

@@ -71,16 +71,19 @@ describe("a start", () => {
     expect(existsSync(join(unixSocket as string, ".."))).toBe(false);
   });
 
-  test("pins where sampling defaults come from, and listens on TCP only when a port is given", async () => {
+  test("pins where sampling defaults come from and how tool calls are read, and listens on TCP only when a port is given", async () => {
     const port = freePort();
-    const engine = await engineWith({}, { port, extraArguments: ["--seed", "5"] });
+    const engine = await engineWith(
+      {},
+      { port, toolCallParser: "llama3_json", extraArguments: ["--seed", "5"] },
+    );
     await engine.start(base);
     expect(engine.address).toEqual({ origin: `http://127.0.0.1:${port}` });
     const { args } = (await (await fetch(`http://127.0.0.1:${port}/weights`)).json()) as { args: string[] };
     const line = args.join(" ");
     // O17
     expect(line).toContain("--generation-config vllm");
-    expect(line).toContain("--enable-auto-tool-choice --tool-call-parser hermes");
+    expect(line).toContain("--enable-auto-tool-choice --tool-call-parser llama3_json");
     expect(line).toContain(`--host 127.0.0.1 --port ${port}`);
     expect(line).toContain("--max-model-len 512");
     expect(line).toContain("--seed 5");
