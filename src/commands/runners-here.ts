@@ -13,8 +13,12 @@ export async function runnersHere(config: Config, { args: [file] }: { args: stri
   const say = (line: string) => console.log(line);
   const stop = stopOnSignals(say);
   const agent = file ?? config.agent;
+  const show = (event: RunnerEvent) => {
+    const line = describeRunnerEvent(event);
+    if (line !== undefined) say(line);
+  };
   try {
-    await runRunners({
+    const outcome = await runRunners({
       ...runnerSettings(config, {
         storeUrl: config["store.url"] ?? defaultStoreUrl,
         agent: agent === undefined ? undefined : resolve(agent),
@@ -23,11 +27,9 @@ export async function runnersHere(config: Config, { args: [file] }: { args: stri
       connectSeconds: config["store.connect_seconds"],
       signal: stop.signal,
       log: createLogger("runner", { level: config.log_level }),
-      onEvent: (event) => {
-        const line = describeRunnerEvent(event);
-        if (line !== undefined) say(line);
-      },
+      onEvent: show,
     });
+    show({ event: "stopped", ...outcome });
     stop.signal.throwIfAborted();
     return 0;
   } finally {

@@ -274,6 +274,7 @@ test(
     runners.signal("SIGINT");
     await working;
     expect(await runners.exited).toBe(130);
+    expect(runners.lines.at(-1)).toMatch(/^runners: stopped, 0 succeeded, \d failed$/);
     const { items } = await store.queryRollouts({ status_in: ["preparing", "running"] });
     expect(items).toEqual([]);
     await store.close();
