@@ -22,7 +22,6 @@ export const settings = {
   agent: optional(text("", "agent file (TypeScript); the math agent when unset", "file")),
   seed: integer(0, "seed of sampling, selection and training"),
   iterations: integer(2, "rounds of rollouts and training", { minimum: 1, maximum: 1_000 }),
-  mode: choice(["train"], "train", "mode of the training rollouts"),
   log_level: choice(logLevels, "warning", "least severe log lines on stderr"),
 
   "tasks.train": optional(text("", "training tasks (JSONL); the small model's when unset", "file")),
