@@ -11,5 +11,3 @@ export const traceAdapters = {
   proxy: (spans) => adaptProxySpans(spans),
   tracer: (spans) => adaptTracerSpans(spans),
 } satisfies { [name: string]: TraceAdapter };
-
-export type TraceAdapterName = keyof typeof traceAdapters;

@@ -45,7 +45,6 @@ export type ModelSettings = v.InferOutput<typeof modelSettingsSchema> & {
   served_name: string;
   max_model_len: number;
 };
-export type TrainingSettings = v.InferOutput<typeof trainingSchema>;
 
 /** The model's own settings, or the recipe's when the folder brings none. */
 export function readModelSettings(folder: string): ModelSettings {
