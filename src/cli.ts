@@ -20,8 +20,10 @@ type CommandAction = (config: Config, context: CommandContext) => Promise<number
 interface CommandEntry {
   name: string;
   summary: string;
-  /** Prefixes of the settings it takes; all of them when absent. */
-  settings?: string[];
+  /** The settings it takes; all of them when absent. */
+  settings?: SettingName[];
+  /** Settings that it does not read, and whose flags it therefore refuses. */
+  without?: SettingName[];
   /** Whether it can print JSON for programs. */
   json?: boolean;
   /** Adds arguments, and flags that are no settings. */
@@ -29,15 +31,21 @@ interface CommandEntry {
   load: () => Promise<CommandAction>;
 }
 
+/** Of `agl store` and `agl proxy` alone. */
+const otherParts: SettingName[] = ["store.scan_debounce_seconds", "proxy.model_list"];
+const runnersElsewhere: SettingName[] = ["runners.agent_name", "runners.connect_seconds"];
+
 const commands: CommandEntry[] = [
   {
     name: "allinone",
     summary: "serve, roll out, score, train, serve the result: the whole loop with one command",
+    without: [...otherParts, ...runnersElsewhere, "store.db", "tasks.dev"],
     load: async () => (await import("./commands/allinone.ts")).allinone,
   },
   {
     name: "dev",
     summary: "a dry run: a few tasks told call by call, and the rows they would become; trains nothing",
+    without: [...otherParts, ...runnersElsewhere, "tasks.train_limit", "tasks.validation_limit"],
     load: async () => (await import("./commands/dev.ts")).dev,
   },
   {
@@ -84,6 +92,15 @@ const commands: CommandEntry[] = [
   {
     name: "algo",
     summary: "the algorithm with its proxy, engine and trainer, on a store and runners that run elsewhere",
+    without: [
+      ...otherParts,
+      "store.port",
+      "store.db",
+      "tasks.dev",
+      "runners.count",
+      "runners.concurrency",
+      "runners.prefix",
+    ],
     addOptions: (command) =>
       command.argument("[algorithm]", "file with an algorithm of your own; the built-in one when absent"),
     load: async () => (await import("./commands/algo.ts")).algo,
@@ -179,9 +196,9 @@ async function parseAndRun(args: string[]): Promise<number> {
   return exitCode;
 }
 
-function namesFor(entry: CommandEntry): SettingName[] {
+function namesFor({ settings: taken, without = [] }: CommandEntry): SettingName[] {
   const names = Object.keys(settings) as SettingName[];
-  return entry.settings === undefined ? names : names.filter((name) => entry.settings?.includes(name));
+  return names.filter((name) => (taken?.includes(name) ?? true) && !without.includes(name));
 }
 
 function optionFor(name: SettingName): Option {

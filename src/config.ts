@@ -49,8 +49,7 @@ export function resolveConfig(input: ConfigInput = {}): ResolvedConfig {
     const value = typeof given === "string" ? new FlagText(given) : given;
     take(name as SettingName, value, "flag", flagOf(name));
   }
-  if (problems.length > 0)
-    throw new UsageError(problems.join("\n"), "`agl help allinone` lists every setting");
+  if (problems.length > 0) throw new UsageError(problems.join("\n"), "`agl help config` lists every setting");
   return {
     config: Object.freeze(Object.fromEntries(values)) as Config,
     sources: Object.fromEntries(sources) as Record<SettingName, Source>,

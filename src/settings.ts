@@ -37,7 +37,11 @@ export const settings = {
       "a store that runs already, ours or Agent-lightning's; `runners` and `algo` look at http://127.0.0.1:4747",
     ),
   ),
-  "store.db": text("agl.db", "file of `agl store`; :memory: keeps nothing", "file"),
+  "store.db": text(
+    "agl.db",
+    "file of `agl store`, and of `agl dev` when set; :memory: keeps nothing",
+    "file",
+  ),
   "store.scan_debounce_seconds": real(10, "least time between two looks for attempts past their limits"),
   "store.connect_seconds": integer(600, "how long to wait for a store to answer", { minimum: 1 }),
 
