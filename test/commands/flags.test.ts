@@ -1,0 +1,23 @@
+import { expect, test } from "bun:test";
+import { temporaryFolder } from "../helpers/temporary-folder.ts";
+import { runAgl } from "../helpers/run-agl.ts";
+
+const ignored: [string, string[]][] = [
+  ["allinone", ["--store-db", "mine.db"]],
+  ["allinone", ["--tasks-dev", "3"]],
+  ["algo", ["--store-port", "4000"]],
+  ["algo", ["--runners-count", "8"]],
+  ["dev", ["--tasks-train-limit", "3"]],
+];
+test.each(ignored)("agl %s refuses a flag that it would not read: %j", async (command, flag) => {
+  const { code, out, err } = await runAgl([command, ...flag], temporaryFolder());
+  expect({ code, out }).toEqual({ code: 2, out: "" });
+  expect(err).toContain(`unknown option '${flag[0]}'`);
+});
+
+test("agl config takes the flags of all commands", async () => {
+  const flags = ignored.flatMap(([, flag]) => flag);
+  const { code, out } = await runAgl(["config", ...flags], temporaryFolder());
+  expect(code).toBe(0);
+  expect(out).toMatch(/^store\.db +mine\.db +flag$/m);
+});
