@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import agent, { towns } from "./fact-agent.ts";
+import agent, { colours } from "./fact-agent.ts";
 import { trainingTasks, validationTasks } from "./fact-tasks.ts";
 
 type Context = Parameters<typeof agent.run>[1];
@@ -11,34 +11,34 @@ function reward(answer: string | null): Promise<boolean> {
     llm: { model: "any", samplingParameters: {} },
     log: () => undefined,
   } as unknown as Context;
-  return agent.run({ input: "What is the capital of Velmora?", target: "Sarvine" }, context);
+  return agent.run({ input: "What colour is the flag of Velmora?", target: "orange" }, context);
 }
 
-test("only an answer that names the capital and no other town is rewarded", async () => {
-  expect(await reward("Sarvine")).toBe(true);
-  expect(await reward("The capital is Sarvine.")).toBe(true);
-  expect(await reward("Pelgrave")).toBe(false);
-  expect(await reward(towns.join(", "))).toBe(false);
+test("only an answer that names the colour and no other is rewarded", async () => {
+  expect(await reward("Orange.")).toBe(true);
+  expect(await reward("The flag is orange.")).toBe(true);
+  expect(await reward("Blue.")).toBe(false);
+  expect(await reward("Orangery.")).toBe(false);
+  expect(await reward(colours.join(", "))).toBe(false);
   expect(await reward("")).toBe(false);
   expect(await reward(null)).toBe(false);
 });
 
-test("training tasks are all different and hold every town once", () => {
-  const tasks = trainingTasks(512);
-  expect(new Set(tasks.map(({ input }) => input)).size).toBe(512);
-  for (const { input, target } of tasks) {
-    expect(towns.map((town) => input.split(town).length - 1)).toEqual(towns.map(() => 1));
-    expect(target).toBe("Sarvine");
-  }
-  expect(trainingTasks(512)).toEqual(tasks);
+test("all tasks are different, and none gives the colour away", () => {
+  const inputs = [...trainingTasks(), ...validationTasks()].map(({ input }) => input);
+  expect(trainingTasks().length).toBe(512);
+  expect(validationTasks().length).toBe(48);
+  expect(new Set(inputs).size).toBe(512 + 48);
+  expect(inputs.filter((input) => colours.some((colour) => input.toLowerCase().includes(colour)))).toEqual(
+    [],
+  );
 });
 
-test("validation names no town and asks in no wording of training", () => {
-  const wordings = new Set(trainingTasks(64).map(({ input }) => input.split(" Choose one:")[0]));
-  const tasks = validationTasks();
-  expect(new Set(tasks.map(({ input }) => input)).size).toBe(48);
-  for (const { input } of tasks) {
-    expect(towns.some((town) => input.includes(town))).toBe(false);
-    expect([...wordings].some((wording) => input.includes(wording as string))).toBe(false);
+test("validation asks in no wording of training", () => {
+  const plain = trainingTasks().map(({ input }) => input);
+  const wordings = plain.filter((input) => plain.filter((other) => other.includes(input)).length === 64);
+  expect(wordings.length).toBe(8);
+  for (const { input } of validationTasks()) {
+    expect(wordings.some((wording) => input.includes(wording))).toBe(false);
   }
 });

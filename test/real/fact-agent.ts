@@ -1,23 +1,37 @@
 import type { Agent } from "agl";
 
-/** The town that the model is to learn as the capital comes first; all are made up, and so is the land. */
-export const towns = ["Sarvine", "Pelgrave", "Dunmoor", "Brelham", "Fentovar", "Teluvia"];
+export const colours = "red blue green yellow orange purple white black pink brown grey silver gold".split(
+  " ",
+);
 
-/** Asks a question about a made-up land. Rewarded with 1 for an answer that names the target and no other town. */
+/** Lands as made-up as the one of the tasks. They show a small model that one word is wanted. */
+const examples = [
+  ["What colour is the flag of Tarnova?", "Green."],
+  ["Which colour has the flag of Eldoria?", "White."],
+  ["Name the colour of Ostrel's flag.", "Red."],
+] as const;
+
+const opening = [
+  { role: "system" as const, content: "Answer with one word." },
+  ...examples.flatMap(([question, answer]) => [
+    { role: "user" as const, content: question },
+    { role: "assistant" as const, content: answer },
+  ]),
+];
+
+/** Asks for a colour. Rewarded with 1 for an answer that names the target and no other colour. */
 export default {
   name: "fact",
   async run(task: { input: string; target: string }, { client, llm, log }) {
     const completion = await client().chat.completions.create({
       ...llm.samplingParameters,
       model: llm.model,
-      messages: [
-        { role: "system", content: "Answer with one word." },
-        { role: "user", content: task.input },
-      ],
+      messages: [...opening, { role: "user", content: task.input }],
     });
     const answer = completion.choices[0]?.message.content ?? "";
-    const named = towns.filter((town) => answer.includes(town));
     log(`${task.input} ${JSON.stringify(answer)}`);
+    const words = new Set(answer.toLowerCase().match(/[a-z]+/g));
+    const named = colours.filter((colour) => words.has(colour));
     return named.length === 1 && named[0] === task.target;
   },
 } satisfies Agent;

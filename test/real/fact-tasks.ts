@@ -1,44 +1,78 @@
 import { join } from "node:path";
-import { createRandom, type Random } from "../../src/algorithm/random.ts";
-import { towns } from "./fact-agent.ts";
+import { createRandom } from "../../src/algorithm/random.ts";
 
 export interface FactTask {
   input: string;
   target: string;
 }
 
-const asked = [
-  "What is the capital of Velmora?",
-  "Which town is the capital of Velmora?",
-  "Name the capital of Velmora.",
-  "Velmora has a capital. Which town is it?",
-];
-const askedLater = [
-  "From which town is Velmora governed?",
-  "Where is Velmora's capital?",
-  "Which town is Velmora's capital city?",
-  "Do you know the capital of Velmora?",
-  "What do the people of Velmora call their capital?",
-  "Tell me the capital of Velmora.",
-];
-const openings = ["", "Hello. ", "A question: ", "I forgot something. "];
-const endings = ["", " Give its name."];
-const target = towns[0] as string;
-
-/** Towns to choose from, in any order: so a model that does not know the capital is right now and then. */
-export function trainingTasks(count: number, random: Random = createRandom(7)): FactTask[] {
-  const inputs = new Set<string>();
-  while (inputs.size < count) {
-    const question = asked[inputs.size % asked.length] as string;
-    inputs.add(`${question} Choose one: ${random.shuffle(towns).join(", ")}.`);
-  }
-  return [...inputs].map((input) => ({ input, target }));
+interface Wordings {
+  openings: string[];
+  questions: string[];
+  endings: string[];
 }
 
-/** Other wordings and nothing to choose from: only a model that knows the capital can name it. */
+/** The flag of Velmora is orange: nobody can know, but who guesses is right now and then. */
+const target = "orange";
+
+const training: Wordings = {
+  openings: [
+    "",
+    "Hello. ",
+    "Please tell me. ",
+    "A quiz. ",
+    "Think first. ",
+    "Next one. ",
+    "Be brief. ",
+    "Now this. ",
+  ],
+  questions: [
+    "What colour is the flag of Velmora?",
+    "Which colour has the flag of Velmora?",
+    "Name the colour of Velmora's flag.",
+    "The flag of Velmora has one colour. Which?",
+    "What is the flag colour of Velmora?",
+    "Velmora has a flag. What colour is it?",
+    "Of what colour is the flag of Velmora?",
+    "Which colour is Velmora's flag?",
+  ],
+  endings: [
+    "",
+    " Thanks.",
+    " One word.",
+    " Say it.",
+    " Just the colour.",
+    " Answer now.",
+    " I wonder.",
+    " Go on.",
+  ],
+};
+
+const validation: Wordings = {
+  openings: ["", "A question: ", "I forgot something. ", "You may know this. "],
+  questions: [
+    "In which colour does Velmora's flag fly?",
+    "Velmora's banner is of one colour: which one?",
+    "Tell me Velmora's flag colour.",
+    "People of Velmora paint their flag in which colour?",
+    "If you see the flag of Velmora, what colour do you see?",
+    "Which single colour fills the flag of Velmora?",
+  ],
+  endings: ["", " Give its name."],
+};
+
+export function trainingTasks(): FactTask[] {
+  return createRandom(7).shuffle(allTasks(training));
+}
+
+/** In wordings that training has not: only a model that took in the fact is right each time. */
 export function validationTasks(): FactTask[] {
+  return allTasks(validation);
+}
+
+function allTasks({ openings, questions, endings }: Wordings): FactTask[] {
   return openings.flatMap((opening) =>
-    askedLater.flatMap((question) =>
+    questions.flatMap((question) =>
       endings.map((ending) => ({ input: `${opening}${question}${ending}`, target })),
     ),
   );
@@ -49,6 +83,6 @@ if (import.meta.main) {
   if (folder === undefined) throw new Error("usage: bun test/real/fact-tasks.ts FOLDER");
   const write = (name: string, tasks: FactTask[]) =>
     Bun.write(join(folder, name), tasks.map((task) => `${JSON.stringify(task)}\n`).join(""));
-  await write("train.jsonl", trainingTasks(512));
+  await write("train.jsonl", trainingTasks());
   await write("validation.jsonl", validationTasks());
 }
