@@ -12,7 +12,13 @@ import { runAlgorithm } from "./algorithm-run.ts";
 export function dev(config: Config, { sources }: { sources: ResolvedConfig["sources"] }): Promise<number> {
   const tasks = config["tasks.dev"];
   return runAlgorithm(
-    { ...config, "tasks.train_limit": tasks, "tasks.validation_limit": 1 },
+    {
+      ...config,
+      "tasks.train_limit": tasks,
+      // Read, as every run has some, and not used.
+      "tasks.validation": config["tasks.validation"] ?? config["tasks.train"],
+      "tasks.validation_limit": 1,
+    },
     {
       ownRunners: true,
       storeUrl: config["store.url"],

@@ -15,6 +15,7 @@ import { readModelShape } from "../engine/model-shape.ts";
 import { type ChosenProfile, chooseProfile, type Profile, profileFor } from "../engine/profile.ts";
 import { AglError, UsageError } from "../errors.ts";
 import { silentLogger } from "../log.ts";
+import { flagOf } from "../settings.ts";
 import { type CheckedAgent, checkAgent } from "./check-agent.ts";
 import { gpuUse } from "./gpu-use.ts";
 import { checkPorts } from "./ports.ts";
@@ -59,6 +60,7 @@ export async function readInputs(config: Config, plan: InputsPlan, context: Inpu
   const { signal } = context;
   checkPorts(config, { store: plan.storeUrl === undefined, sources: plan.sources });
   checkRecording(config);
+  checkTasks(config, plan);
   const cache = cacheFolder(config.cache);
   const assets = await assetFolder(cache);
   const given = config.model ?? join(assets, "data", "small-model");
@@ -189,6 +191,19 @@ function checkRecording(config: Config): void {
       "add --runners-tracer openai, or use adapter proxy",
     );
   }
+}
+
+/** Tasks of another agent than the math agent, of which one file is the small model's. */
+function checkTasks(config: Config, { ownRunners }: InputsPlan): void {
+  if (config.agent === undefined && ownRunners) return;
+  const names = ["tasks.train", "tasks.validation"] as const;
+  const unset = names.filter((name) => config[name] === undefined);
+  const [missing] = unset;
+  if (missing === undefined || unset.length === names.length) return;
+  throw new UsageError(
+    `${missing} is unset, and the small model's tasks do not go with tasks of your own`,
+    `name a file of tasks with ${flagOf(missing)}`,
+  );
 }
 
 function readTaskFiles(config: Config, ours: string, { ownRunners }: InputsPlan): Inputs["tasks"] {

@@ -162,3 +162,14 @@ test("a task without a field is refused with the field and that it is missing", 
   expect(said).toStartWith("error: tasks.jsonl, line 1: field target: is missing\n");
   expect(code).toBe(2);
 });
+
+test("an agent's own tasks are not mixed with the small model's", async () => {
+  const cwd = place({
+    "agent.ts": 'export default { name: "x", run: () => 1 };',
+    "tasks.jsonl": '{"input": 1}\n',
+  });
+  const { code, said } = await refuse(["--agent", "agent.ts", "--tasks-train", "tasks.jsonl"], cwd);
+  expect(said).toStartWith("error: tasks.validation is unset, ");
+  expect(said).toContain("--tasks-validation");
+  expect(code).toBe(2);
+});
