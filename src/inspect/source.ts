@@ -63,7 +63,7 @@ function newestRun(runs: string): string {
   const newest = listRuns(runs).at(-1);
   if (newest !== undefined) return join(resolve(runs), newest);
   throw new UsageError(
-    `there is no run in ${resolve(runs)}`,
+    `there is no run in ${resolve(runs)} with a store.db of its own`,
     "name a served store with --store, a store file with --db, or a run's folder with --run",
   );
 }
