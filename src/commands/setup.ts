@@ -10,18 +10,22 @@ import { stopOnSignals } from "./stop-signals.ts";
 export async function setup(config: Config): Promise<number> {
   const say = (line: string) => console.log(line);
   const stop = stopOnSignals(say);
-  const cache = cacheFolder(config.cache);
-  // An environment can be made where there is no GPU, say for an image.
-  const profile =
-    config.profile === "auto" ? (await chooseProfile("auto", stop.signal)).profile : config.profile;
-  const python = await preparePython(config, {
-    profile,
-    assets: await assetFolder(cache),
-    cache,
-    log: createLogger("setup", { level: config.log_level }),
-    say,
-    signal: stop.signal,
-  });
-  say(`python: ${python}`);
-  return 0;
+  try {
+    const cache = cacheFolder(config.cache);
+    // An environment can be made where there is no GPU, say for an image.
+    const profile =
+      config.profile === "auto" ? (await chooseProfile("auto", stop.signal)).profile : config.profile;
+    const python = await preparePython(config, {
+      profile,
+      assets: await assetFolder(cache),
+      cache,
+      log: createLogger("setup", { level: config.log_level }),
+      say,
+      signal: stop.signal,
+    });
+    say(`python: ${python}`);
+    return 0;
+  } finally {
+    stop.release();
+  }
 }
