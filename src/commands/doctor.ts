@@ -2,7 +2,7 @@ import { join, resolve } from "node:path";
 import mathAgent from "../agent/math-agent.ts";
 import { assetFolder } from "../assets.ts";
 import { cacheFolder } from "../cache-folder.ts";
-import type { Config } from "../config.ts";
+import type { Config, ResolvedConfig } from "../config.ts";
 import { checkCalculator } from "../doctor/calculator.ts";
 import {
   type Check,
@@ -28,6 +28,7 @@ import { checkAgent } from "./check-agent.ts";
 import { basePython, isHere, pythonHere, pythonToAsk } from "./doctor-python.ts";
 import { gpuUse } from "./gpu-use.ts";
 import { uvxCommand } from "./inputs.ts";
+import { isDefault } from "./ports.ts";
 import { stopOnSignals } from "./stop-signals.ts";
 
 const notMade = "the Python environment is not made yet";
@@ -36,11 +37,14 @@ const calculatorStartMs = 60_000;
 const logsBytes = 0.5e9;
 
 /** `agl doctor`: one line for each thing a run needs; exit code 1 when there is a problem. */
-export async function doctor(config: Config, { json }: { json: boolean }): Promise<number> {
+export async function doctor(
+  config: Config,
+  { json, sources }: { json: boolean; sources: ResolvedConfig["sources"] },
+): Promise<number> {
   const say = (line: string) => console.log(line);
   const stop = stopOnSignals((line) => process.stderr.write(`${line}\n`));
   try {
-    const checks = await checksFor(config, stop.signal);
+    const checks = await checksFor(config, sources, stop.signal);
     const width = Math.max(...checks.map(({ name }) => name.length));
     const show = (result: CheckResult) => describe(result, width).forEach(say);
     const results = await runChecks(checks, stop.signal, json ? () => {} : show);
@@ -54,7 +58,11 @@ export async function doctor(config: Config, { json }: { json: boolean }): Promi
   }
 }
 
-async function checksFor(config: Config, signal: AbortSignal): Promise<Check[]> {
+async function checksFor(
+  config: Config,
+  sources: ResolvedConfig["sources"],
+  signal: AbortSignal,
+): Promise<Check[]> {
   const cache = cacheFolder(config.cache);
   const assets = await assetFolder(cache);
   const requirementsFolder = join(assets, "trainer", "requirements");
@@ -97,7 +105,9 @@ async function checksFor(config: Config, signal: AbortSignal): Promise<Check[]> 
     }),
     quick("model", () => modelFindings()),
     quick("ports", () =>
-      (["store.port", "proxy.port", "engine.port"] as const).map((name) => checkPort(name, config[name])),
+      (["store.port", "proxy.port", "engine.port"] as const).map((name) =>
+        checkPort(name, config[name], !isDefault(name, sources)),
+      ),
     ),
     slow("disk", async () => [
       checkSpace("runs", config.runs, modelBytes(model, cache) * config.iterations + logsBytes, "--runs"),

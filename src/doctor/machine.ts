@@ -36,13 +36,13 @@ export function checkMemory(profile: Profile, { freeBytes, totalBytes }: Machine
   );
 }
 
-export function checkPort(setting: string, port: number | undefined): Finding {
+/** A port that nobody chose may be taken: a run then uses another one, and only a part that is started alone does not. */
+export function checkPort(setting: string, port: number | undefined, isChosen: boolean): Finding {
   if (port === undefined) return ok(`${setting}: none, a private socket is used`);
   if (isPortFree(port)) return ok(`${setting}: port ${port} is free`);
-  return problem(
-    `${setting}: port ${port} is taken by ${describePortOwner(port)}`,
-    `stop that process, or choose another port with ${flagOf(setting)}`,
-  );
+  const taken = `${setting}: port ${port} is taken by ${describePortOwner(port)}`;
+  const remedy = `stop that process, or choose another port with ${flagOf(setting)}`;
+  return isChosen ? problem(taken, remedy) : warning(`${taken}; a run uses another one`, remedy);
 }
 
 /** Whether a folder, which may not be there yet, can be written and has so much space. */

@@ -155,16 +155,17 @@ describe("memory", () => {
 
 test("a port is free, taken by somebody named, or not used", () => {
   const port = freePort();
-  expect(checkPort("store.port", port).status).toBe("ok");
+  expect(checkPort("store.port", port, true).status).toBe("ok");
   const server = Bun.serve({ hostname: "127.0.0.1", port, fetch: () => new Response() });
   try {
-    const taken = checkPort("store.port", port);
+    expect(checkPort("store.port", port, false).status).toBe("warning");
+    const taken = checkPort("store.port", port, true);
     expect(taken.message).toContain(`store.port: port ${port} is taken by pid ${process.pid} (`);
     expect(taken.remedy).toContain("--store-port");
   } finally {
     void server.stop(true);
   }
-  expect(checkPort("engine.port", undefined).status).toBe("ok");
+  expect(checkPort("engine.port", undefined, false).status).toBe("ok");
 });
 
 describe("a folder", () => {
