@@ -11,7 +11,7 @@ export function stopOnSignals(say: (line: string) => void): { signal: AbortSigna
   const listeners = Object.entries(exitCodes).map(([name, exitCode]) => {
     const listener = () => {
       if (controller.signal.aborted) process.exit(exitCode);
-      say(`${name}: stopping, running attempts are cancelled (once more to end at once)`);
+      say(`${name}: stopping (once more to end at once)`);
       controller.abort(new AglError("cancelled", `stopped by ${name}`, { exitCode }));
     };
     process.on(name, listener);
