@@ -2,12 +2,11 @@ import { existsSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import type { Config } from "../config.ts";
-import { CauseFinder } from "../engine/cause.ts";
 import { childEnvironment } from "../engine/child-environment.ts";
-import { describeExit } from "../engine/child.ts";
 import type { Profile } from "../engine/profile.ts";
 import { ensureEnvironment } from "../engine/python-environment.ts";
-import { findUv, runUv } from "../engine/uv.ts";
+import { causeOf, runProgram } from "../engine/run-program.ts";
+import { findUv } from "../engine/uv.ts";
 import { UsageError } from "../errors.ts";
 import type { Logger } from "../log.ts";
 
@@ -52,20 +51,18 @@ export async function namedPython(named: string, profile: Profile, signal: Abort
   if (found === null || !existsSync(found)) {
     throw new UsageError(`python: ${named} does not exist`, "name the python file of an environment");
   }
-  const { exit, stdout, stderr } = await runUv([found, "-c", findModules, ...modules[profile]], {
+  const asked = await runProgram([found, "-c", findModules, ...modules[profile]], {
     cwd: tmpdir(),
     env: childEnvironment(),
     signal,
     timeoutMs: checkLimitMs,
   });
-  const missing = stdout
+  const missing = asked.stdout
     .find((line) => line.startsWith("missing:"))
     ?.slice("missing:".length)
     .trim();
-  if (exit.code !== 0 || missing === undefined) {
-    const cause = new CauseFinder();
-    for (const line of stderr) cause.see(line);
-    throw new UsageError(`python: ${named} does not work: ${cause.cause() ?? describeExit(exit)}`, remedy);
+  if (asked.exit.code !== 0 || missing === undefined) {
+    throw new UsageError(`python: ${named} does not work: ${causeOf(asked, asked.stderr)}`, remedy);
   }
   if (missing !== "") {
     throw new UsageError(

@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { childEnvironment } from "../engine/child-environment.ts";
 import { describeExit } from "../engine/child.ts";
-import { runUv } from "../engine/uv.ts";
+import { runProgram } from "../engine/run-program.ts";
 import { type Finding, ok, problem } from "./check.ts";
 
 const askIncludes = "import sysconfig; print(sysconfig.get_paths()['include'])";
@@ -25,7 +25,7 @@ export async function checkCompiler(
       "install one (`apt-get install gcc`), or name it with CC",
     );
   }
-  const { exit, stdout } = await runUv([python, "-c", askIncludes], {
+  const { exit, stdout } = await runProgram([python, "-c", askIncludes], {
     cwd: tmpdir(),
     env,
     signal,

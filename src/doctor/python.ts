@@ -2,12 +2,12 @@ import { existsSync, readFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import * as v from "valibot";
-import { CauseFinder } from "../engine/cause.ts";
 import { childEnvironment } from "../engine/child-environment.ts";
 import { describeExit } from "../engine/child.ts";
 import type { Profile } from "../engine/profile.ts";
 import { findPython } from "../engine/python-install.ts";
-import { findUv, runUv } from "../engine/uv.ts";
+import { causeOf, runProgram } from "../engine/run-program.ts";
+import { findUv } from "../engine/uv.ts";
 import { AglError } from "../errors.ts";
 import { silentLogger } from "../log.ts";
 import { type Finding, ok, problem, warning } from "./check.ts";
@@ -60,12 +60,10 @@ export async function checkVersions(
   signal: AbortSignal,
 ): Promise<Finding[]> {
   const tested = testedVersions(readRequirements(profile, requirementsFolder));
-  const { exit, stdout, stderr } = await run([python, "-c", askVersions, ...namesToAsk(tested)], signal);
-  const answer = v.safeParse(answerSchema, parseJson(stdout.at(-1)));
-  if (exit.code !== 0 || !answer.success) {
-    const cause = new CauseFinder();
-    for (const line of stderr) cause.see(line);
-    throw new AglError("environment", `${python} does not run: ${cause.cause() ?? describeExit(exit)}`, {
+  const asked = await run([python, "-c", askVersions, ...namesToAsk(tested)], signal);
+  const answer = v.safeParse(answerSchema, parseJson(asked.stdout.at(-1)));
+  if (asked.exit.code !== 0 || !answer.success) {
+    throw new AglError("environment", `${python} does not run: ${causeOf(asked, asked.stderr)}`, {
       remedy: "name the python file of an environment that works, or leave it out and agl makes one",
     });
   }
@@ -97,5 +95,5 @@ function parseJson(line: string | undefined): unknown {
 }
 
 function run(command: string[], signal: AbortSignal) {
-  return runUv(command, { cwd: tmpdir(), env: childEnvironment(), signal, timeoutMs: shortLimitMs });
+  return runProgram(command, { cwd: tmpdir(), env: childEnvironment(), signal, timeoutMs: shortLimitMs });
 }

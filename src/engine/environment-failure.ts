@@ -1,8 +1,6 @@
 import { statfsSync } from "node:fs";
 import { AglError } from "../errors.ts";
-import { CauseFinder } from "./cause.ts";
-import { describeExit } from "./child.ts";
-import type { UvRun } from "./uv.ts";
+import { causeOf, type ProgramRun } from "./run-program.ts";
 
 const noSpace = /No space left on device|os error 28/i;
 const noNetwork =
@@ -22,7 +20,7 @@ export function checkDisk(folder: string, neededBytes: number): void {
 const diskRemedy = "free some space, or name another folder with --cache";
 
 /** What a failed `uv pip install` says about the machine: disk, network, or its own cause. */
-export function installFailure(done: UvRun, folder: string): AglError {
+export function installFailure(done: ProgramRun, folder: string): AglError {
   const text = done.stderr.join("\n");
   if (noSpace.test(text)) {
     return new AglError(
@@ -42,10 +40,8 @@ export function installFailure(done: UvRun, folder: string): AglError {
   return failure("the Python packages could not be installed", done);
 }
 
-export function failure(what: string, { exit, stderr }: UvRun): AglError {
-  const cause = new CauseFinder();
-  for (const line of stderr) cause.see(line);
-  return new AglError("environment", `${what}: ${cause.cause() ?? describeExit(exit)}`, {
+export function failure(what: string, done: ProgramRun): AglError {
+  return new AglError("environment", `${what}: ${causeOf(done, done.stderr)}`, {
     remedy: "run `agl setup --log-level debug` to see all of it",
   });
 }

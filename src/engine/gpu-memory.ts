@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { basename } from "node:path";
 import { AglError } from "../errors.ts";
 import { childEnvironment } from "./child-environment.ts";
-import { runUv } from "./uv.ts";
+import { runProgram } from "./run-program.ts";
 
 export interface GpuHolder {
   pid: number;
@@ -108,7 +108,7 @@ export class GpuMemory {
     const gpu = visible === undefined || visible === "" ? "0" : visible;
     const command = [this.#program, "-i", gpu, query, "--format=csv,noheader,nounits"];
     const { signal } = this.#options;
-    const { exit, stdout } = await runUv(command, {
+    const { exit, stdout } = await runProgram(command, {
       cwd: tmpdir(),
       env: this.#env,
       signal,

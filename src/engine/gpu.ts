@@ -1,8 +1,6 @@
 import { tmpdir } from "node:os";
-import { CauseFinder } from "./cause.ts";
 import { childEnvironment } from "./child-environment.ts";
-import { describeExit } from "./child.ts";
-import { runUv, type UvRun } from "./uv.ts";
+import { causeOf, type ProgramRun, runProgram } from "./run-program.ts";
 
 export interface Gpu {
   name: string;
@@ -37,7 +35,7 @@ export async function findGpus(
   // Programs use the first visible GPU, and nvidia-smi takes no notice of what is visible.
   const selection = visible === undefined ? [] : [`--id=${visible}`];
   const ask = (asked: string) =>
-    runUv([program, `--query-gpu=${asked}`, "--format=csv,noheader,nounits", ...selection], {
+    runProgram([program, `--query-gpu=${asked}`, "--format=csv,noheader,nounits", ...selection], {
       cwd: tmpdir(),
       env,
       signal,
@@ -48,19 +46,17 @@ export async function findGpus(
   return readAnswer(answer, limitMs);
 }
 
-function linesOf({ stdout, stderr }: UvRun): string[] {
+function linesOf({ stdout, stderr }: ProgramRun): string[] {
   return [...stdout, ...stderr];
 }
 
-function readAnswer(answer: UvRun, limitMs: number): GpuAnswer {
+function readAnswer(answer: ProgramRun, limitMs: number): GpuAnswer {
   const { exit, stdout } = answer;
   const lines = linesOf(answer);
   if (lines.some((line) => /no devices were found/i.test(line))) return { kind: "absent" };
   if (exit.stopped) return { kind: "failed", message: `no answer within ${limitMs / 1000} s` };
   if (exit.code !== 0) {
-    const cause = new CauseFinder();
-    for (const line of lines) cause.see(line);
-    return { kind: "failed", message: cause.cause() ?? describeExit(exit) };
+    return { kind: "failed", message: causeOf(answer, lines) };
   }
   const [first, ...others] = stdout.map(parseGpu).filter((gpu) => gpu !== undefined);
   return first === undefined ? { kind: "absent" } : { kind: "found", gpus: [first, ...others] };

@@ -4,7 +4,8 @@ import type { Logger } from "../log.ts";
 import { childEnvironment } from "./child-environment.ts";
 import { failure, installFailure } from "./environment-failure.ts";
 import type { Profile } from "./profile.ts";
-import { packageSource, runUv, type UvRun } from "./uv.ts";
+import { type ProgramRun, runProgram } from "./run-program.ts";
+import { packageSource } from "./uv.ts";
 
 export interface InstallOptions {
   log: Logger;
@@ -120,7 +121,7 @@ export async function install(
     options.log.debug(line);
     if (isWorthShowing(line)) options.onProgress(`python: ${line.trim()}`);
   };
-  const done = await runUv(command, {
+  const done = await runProgram(command, {
     cwd: plan.parent,
     env: childEnvironment(source.env),
     signal: options.signal,
@@ -145,7 +146,7 @@ export async function checkImports(
   const groups = options.imports ?? importsOf[plan.profile];
   options.onProgress("python: checking that everything imports");
   const checks = groups.map((modules) =>
-    runUv([pythonOf(temporary), "-c", `import ${modules.join(", ")}`], {
+    runProgram([pythonOf(temporary), "-c", `import ${modules.join(", ")}`], {
       cwd: plan.parent,
       env: childEnvironment({ HF_HUB_OFFLINE: "1", VLLM_NO_USAGE_STATS: "1" }),
       signal: options.signal,
@@ -158,8 +159,8 @@ export async function checkImports(
   if (failed !== undefined) throw failure("the Python environment was installed but does not work", failed);
 }
 
-function run(command: string[], plan: EnvironmentPlan, options: InstallOptions): Promise<UvRun> {
-  return runUv(command, {
+function run(command: string[], plan: EnvironmentPlan, options: InstallOptions): Promise<ProgramRun> {
+  return runProgram(command, {
     cwd: plan.parent,
     env: childEnvironment(),
     signal: options.signal,

@@ -2,7 +2,6 @@ import { accessSync, constants, readdirSync, statSync } from "node:fs";
 import { delimiter, join, resolve } from "node:path";
 import { AglError } from "../errors.ts";
 import { childEnvironment } from "./child-environment.ts";
-import { type ChildExit, spawnGuarded } from "./child.ts";
 import type { Profile } from "./profile.ts";
 
 const remedy = "install uv (`pip install uv`), or name its program with AGL_UV";
@@ -33,47 +32,6 @@ export function needUv(uv: string | undefined): string {
 export interface PackageSource {
   env: Record<string, string>;
   flags: string[];
-}
-
-export interface UvRun {
-  exit: ChildExit;
-  stdout: string[];
-  stderr: string[];
-}
-
-/** Runs uv, or a Python it made, under a guard; aborting the signal ends it and everything it started. */
-export async function runUv(
-  command: string[],
-  options: {
-    cwd: string;
-    env: Record<string, string>;
-    signal: AbortSignal;
-    onLine?: (line: string) => void;
-    timeoutMs: number;
-  },
-): Promise<UvRun> {
-  options.signal.throwIfAborted();
-  const lines = { stdout: [] as string[], stderr: [] as string[] };
-  const child = spawnGuarded(command, {
-    cwd: options.cwd,
-    env: options.env,
-    graceMs: 2_000,
-    onLine: (line, stream) => {
-      lines[stream].push(line);
-      if (stream === "stderr") options.onLine?.(line);
-    },
-  });
-  const stop = () => void child.stop();
-  options.signal.addEventListener("abort", stop, { once: true });
-  const timer = setTimeout(stop, options.timeoutMs);
-  try {
-    const exit = await child.exited;
-    options.signal.throwIfAborted();
-    return { exit, ...lines };
-  } finally {
-    clearTimeout(timer);
-    options.signal.removeEventListener("abort", stop);
-  }
 }
 
 /** Where uv gets a pinned set from. */
