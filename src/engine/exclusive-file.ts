@@ -1,6 +1,6 @@
 import { Database } from "bun:sqlite";
 import { readFileSync, writeFileSync } from "node:fs";
-import { messageOf } from "../errors.ts";
+import { AglError, messageOf } from "../errors.ts";
 
 export interface ExclusiveFile {
   release(): void;
@@ -30,7 +30,11 @@ export async function holdExclusively(path: string, options: ExclusiveOptions): 
     if (options.signal.aborted || Date.now() > deadline) {
       database.close();
       options.signal.throwIfAborted();
-      throw new Error(`${path} was held by another process for ${options.timeoutMs / 1000} s`);
+      throw new AglError(
+        "environment",
+        `${path} was held by another process for ${options.timeoutMs / 1000} s`,
+        { remedy: `end that process (its pid is in ${holderFile}), and try again` },
+      );
     }
     await Bun.sleep(pollMs);
   }
