@@ -11,7 +11,7 @@ export interface GpuHolder {
   bytes: number;
 }
 
-export interface GpuUse {
+export interface GpuMemoryUse {
   usedBytes: number;
   freeBytes: number;
   /** Processes that hold memory, the largest first; empty also where the driver does not show them. */
@@ -41,7 +41,7 @@ export class GpuMemory {
   readonly #program: string | null;
   readonly #env: Record<string, string>;
   /** Of others, before anything of ours was there. */
-  #before: GpuUse = { usedBytes: 0, freeBytes: 0, holders: [] };
+  #before: GpuMemoryUse = { usedBytes: 0, freeBytes: 0, holders: [] };
 
   constructor(options: GpuMemoryOptions) {
     this.#options = options;
@@ -57,7 +57,7 @@ export class GpuMemory {
   }
 
   /** Undefined when nvidia-smi is missing or does not answer. */
-  async read(): Promise<GpuUse | undefined> {
+  async read(): Promise<GpuMemoryUse | undefined> {
     const memory = await this.#ask("--query-gpu=memory.used,memory.free");
     const processes = await this.#ask("--query-compute-apps=pid,process_name,used_memory");
     const [used, free] = (memory?.[0] ?? "").split(",").map(Number);
@@ -69,7 +69,7 @@ export class GpuMemory {
   }
 
   /** Waits until only `keepers` and those who were there before hold memory; names who holds it when they do not let go. */
-  async untilFree(keepers: () => number[]): Promise<GpuUse | undefined> {
+  async untilFree(keepers: () => number[]): Promise<GpuMemoryUse | undefined> {
     const { limitMs, say, signal, pollMs = 500, sayEveryMs = 5_000 } = this.#options;
     const started = performance.now();
     let lastLine = Number.NEGATIVE_INFINITY;
@@ -94,7 +94,7 @@ export class GpuMemory {
     }
   }
 
-  #culprits({ holders }: GpuUse, keepers: number[]): GpuHolder[] {
+  #culprits({ holders }: GpuMemoryUse, keepers: number[]): GpuHolder[] {
     const before = new Map(this.#before.holders.map(({ pid, bytes }) => [pid, bytes]));
     return holders.filter(
       ({ pid, bytes }) => !keepers.includes(pid) && bytes > (before.get(pid) ?? 0) + toleratedBytes / 4,
@@ -139,7 +139,7 @@ function shortName(pid: number, name: string): string {
   }
 }
 
-function bytesKept({ holders, usedBytes }: GpuUse, keepers: number[]): number {
+function bytesKept({ holders, usedBytes }: GpuMemoryUse, keepers: number[]): number {
   if (keepers.length === 0) return 0;
   if (holders.length === 0) return Math.min(usedBytes, unseenKeptBytes);
   return holders.filter(({ pid }) => keepers.includes(pid)).reduce((sum, { bytes }) => sum + bytes, 0);
