@@ -11,6 +11,7 @@ import type { ModelSettings } from "./model-settings.ts";
 import type { IterationReport, Report, VersionReport } from "./report.ts";
 import type { RolloutProgress } from "./rollouts.ts";
 import type { Row } from "./rows.ts";
+import type { SelectionRule } from "./select.ts";
 import type { ServedDifference } from "./served-weights.ts";
 
 /**
@@ -49,7 +50,7 @@ export interface AlgorithmSettings {
   /** How a GPU serves the weights; as they are when undefined. */
   quantization?: Quantization;
   between: "swap" | "restart";
-  rule: "above-mean" | "recipe";
+  rule: SelectionRule;
   fraction: number;
   shuffleRewards: boolean;
   attemptTimeoutSeconds: number;

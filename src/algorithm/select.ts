@@ -7,8 +7,7 @@ import { createRandom } from "./random.ts";
 import type { RecordedRow, Row, RowProvenance } from "./rows.ts";
 import { isTooLong, makeRow } from "./rows.ts";
 
-export const selectionRules = ["above-mean", "recipe"] as const;
-export type SelectionRule = (typeof selectionRules)[number];
+export type SelectionRule = "above-mean" | "recipe";
 
 export interface RolloutCalls {
   rollout_id: string;
