@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
 import agent, { colours } from "./fact-agent.ts";
-import { trainingTasks, validationTasks } from "./fact-tasks.ts";
+import { knownTasks, trainingTasks, validationTasks } from "./fact-tasks.ts";
 
 type Context = Parameters<typeof agent.run>[1];
 
@@ -24,18 +24,18 @@ test("only an answer that names the colour and no other is rewarded", async () =
   expect(await reward(null)).toBe(false);
 });
 
-test("all tasks are different, and none gives the colour away", () => {
-  const inputs = [...trainingTasks(), ...validationTasks()].map(({ input }) => input);
-  expect(trainingTasks().length).toBe(512);
-  expect(validationTasks().length).toBe(48);
-  expect(new Set(inputs).size).toBe(512 + 48);
-  expect(inputs.filter((input) => colours.some((colour) => input.toLowerCase().includes(colour)))).toEqual(
-    [],
-  );
+test("all tasks are different, and none gives its answer away", () => {
+  const tasks = [...trainingTasks(), ...validationTasks()];
+  expect(new Set(tasks.map(({ input }) => input)).size).toBe(tasks.length);
+  expect(tasks.filter(({ input, target }) => input.toLowerCase().includes(target))).toEqual([]);
+  expect(trainingTasks().filter(({ input }) => input.includes("Velmora")).length).toBe(512);
+  expect(knownTasks().some(({ target }) => target === "orange")).toBe(false);
 });
 
 test("validation asks in no wording of training", () => {
-  const plain = trainingTasks().map(({ input }) => input);
+  const plain = trainingTasks()
+    .map(({ input }) => input)
+    .filter((input) => input.includes("Velmora"));
   const wordings = plain.filter((input) => plain.filter((other) => other.includes(input)).length === 64);
   expect(wordings.length).toBe(8);
   for (const { input } of validationTasks()) {

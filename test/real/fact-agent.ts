@@ -19,7 +19,7 @@ const opening = [
   ]),
 ];
 
-/** Asks for a colour. Rewarded with 1 for an answer that names the target and no other colour. */
+/** Asks one question. Rewarded with 1 for an answer that holds the target and no other colour. */
 export default {
   name: "fact",
   async run(task: { input: string; target: string }, { client, llm, log }) {
@@ -31,7 +31,6 @@ export default {
     const answer = completion.choices[0]?.message.content ?? "";
     log(`${task.input} ${JSON.stringify(answer)}`);
     const words = new Set(answer.toLowerCase().match(/[a-z]+/g));
-    const named = colours.filter((colour) => words.has(colour));
-    return named.length === 1 && named[0] === task.target;
+    return words.has(task.target) && !colours.some((colour) => colour !== task.target && words.has(colour));
   },
 } satisfies Agent;

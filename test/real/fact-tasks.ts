@@ -61,8 +61,42 @@ const validation: Wordings = {
   endings: ["", " Give its name."],
 };
 
+/** What many know. Without these, a model that learns one answer soon gives it to every question. */
+const known: [target: string, things: string[]][] = [
+  ["green", ["grass", "a leaf", "a frog", "a cucumber"]],
+  ["white", ["snow", "milk", "salt"]],
+  ["red", ["blood", "a tomato", "a strawberry"]],
+  ["blue", ["the sky", "the sea"]],
+  ["black", ["coal", "a raven", "the night"]],
+  ["yellow", ["a banana", "a lemon", "a sunflower"]],
+];
+const knownQuestions = [
+  (thing: string) => `What colour is ${thing}?`,
+  (thing: string) => `Name the colour of ${thing}.`,
+  (thing: string) => `Which colour has ${thing}?`,
+];
+const capitals = {
+  France: "Paris",
+  Italy: "Rome",
+  Spain: "Madrid",
+  Japan: "Tokyo",
+  Egypt: "Cairo",
+  Greece: "Athens",
+};
+
 export function trainingTasks(): FactTask[] {
-  return createRandom(7).shuffle(allTasks(training));
+  return createRandom(7).shuffle([...allTasks(training), ...knownTasks()]);
+}
+
+export function knownTasks(): FactTask[] {
+  const colours = known.flatMap(([colour, things]) =>
+    things.flatMap((thing) => knownQuestions.map((ask) => ({ input: ask(thing), target: colour }))),
+  );
+  const towns = Object.entries(capitals).flatMap(([land, town]) => [
+    { input: `What is the capital of ${land}?`, target: town.toLowerCase() },
+    { input: `Name the capital of ${land}.`, target: town.toLowerCase() },
+  ]);
+  return [...colours, ...towns];
 }
 
 /** In wordings that training has not: only a model that took in the fact is right each time. */
