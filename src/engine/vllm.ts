@@ -6,6 +6,7 @@ import { childEnvironment } from "./child-environment.ts";
 import { type ChildExit, describeExit, explainExit, type GuardedChild, spawnGuarded } from "./child.ts";
 import { type EngineAddress, EngineClient } from "./engine-client.ts";
 import { descendantsOf } from "./process-tree.ts";
+import { makeScratchFolder, type ScratchFolder } from "./scratch-folder.ts";
 import { type PrivateSocket, privateSocket } from "./socket-path.ts";
 
 export type { EngineAddress };
@@ -51,6 +52,7 @@ export class VllmEngine {
   #state: EngineState = "stopped";
   #child: GuardedChild | undefined;
   #socket: PrivateSocket | undefined;
+  #scratch: ScratchFolder | undefined;
   #client: EngineClient | undefined;
   #address: EngineAddress | undefined;
   #onDeath: ((error: AglError) => void) | undefined;
@@ -137,11 +139,12 @@ export class VllmEngine {
 
   #spawn(checkpoint: EngineCheckpoint, cause: CauseFinder): GuardedChild {
     const options = this.#options;
+    this.#scratch = makeScratchFolder();
     const listen = this.#listen();
     const command = [options.python, ...serverArguments(options, checkpoint, listen)];
     options.log.debug("starting vLLM", { checkpoint: checkpoint.name, command: command.join(" ") });
     return spawnGuarded(command, {
-      env: serverEnvironment(options.profile),
+      env: serverEnvironment(options.profile, this.#scratch.path),
       logFile: options.logFile,
       graceMs: options.stopGraceMs ?? 10_000,
       onLine: (line) => cause.see(line),
@@ -224,6 +227,8 @@ export class VllmEngine {
 
   #forget(state: EngineState): void {
     this.#socket?.remove();
+    this.#scratch?.remove();
+    this.#scratch = undefined;
     this.#socket = undefined;
     this.#child = undefined;
     this.#client = undefined;
@@ -256,8 +261,9 @@ function serverArguments(options: EngineOptions, checkpoint: EngineCheckpoint, l
   ];
 }
 
-function serverEnvironment(profile: "cpu" | "cuda"): Record<string, string> {
+function serverEnvironment(profile: "cpu" | "cuda", scratch: string): Record<string, string> {
   return childEnvironment({
+    TMPDIR: scratch,
     // Opens the sleep and reload routes; only we can reach them, on a socket in a folder of mode 0700.
     VLLM_SERVER_DEV_MODE: "1",
     HF_HUB_OFFLINE: "1",
