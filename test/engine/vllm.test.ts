@@ -6,7 +6,7 @@ import { type EngineOptions, VllmEngine } from "../../src/engine/vllm.ts";
 import { AglError } from "../../src/errors.ts";
 import { silentLogger } from "../../src/log.ts";
 import { fakePython, type FakeEngineScript } from "../helpers/fake-engine.ts";
-import { isAlive, until } from "../helpers/processes.ts";
+import { isAlive, processesWith, until } from "../helpers/processes.ts";
 import { temporaryFolder } from "../helpers/temporary-folder.ts";
 
 const folder = temporaryFolder();
@@ -225,11 +225,9 @@ describe("a ready engine", () => {
     engine.onDeath((error) => deaths.push(error));
     const logFile = join(folder, `vllm-${number}.log`);
     expect(readFileSync(logFile, "utf8")).toContain("OutOfMemoryError");
-    const server = Bun.spawnSync(["pgrep", "-f", `engine-${number}/engine.sock`])
-      .stdout.toString()
-      .trim()
-      .split("\n");
-    for (const pid of server) process.kill(Number(pid), "SIGKILL");
+    const server = processesWith(join(folder, `engine-${number}`, "engine.sock"));
+    expect(server).not.toEqual([]);
+    for (const pid of server) process.kill(pid, "SIGKILL");
     await until("the death is reported", () => deaths.length === 1);
     expect(deaths[0]?.message).toContain("ended while serving");
     expect(deaths[0]?.message).toContain("too little memory");
@@ -240,12 +238,9 @@ describe("a ready engine", () => {
   test("that ignores SIGTERM is killed after its grace", async () => {
     const engine = await engineWith({ stubborn: true });
     await engine.start(base);
-    const pids = Bun.spawnSync(["pgrep", "-f", `engine-${number}/engine.sock`])
-      .stdout.toString()
-      .trim()
-      .split("\n");
-    expect(pids.map(Number).every(isAlive)).toBe(true);
+    const pids = processesWith(join(folder, `engine-${number}`, "engine.sock"));
+    expect(pids).not.toEqual([]);
     await engine.stop();
-    expect(pids.map(Number).filter(isAlive)).toEqual([]);
+    expect(pids.filter(isAlive)).toEqual([]);
   });
 });
