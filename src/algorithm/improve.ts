@@ -14,7 +14,9 @@ export const improve = (async (context: AlgorithmContext): Promise<Report> => {
   const before = new Stopwatch(report.seconds);
   report.versions.push(await before.time("evaluate", () => evaluate(context, 0)));
   save();
-  for (let iteration = 1; iteration <= context.settings.iterations; iteration++) {
+  // Without new weights a second round would only repeat the first.
+  const iterations = context.engine.canTrain ? context.settings.iterations : 1;
+  for (let iteration = 1; iteration <= iterations; iteration++) {
     const round = await playRound(context, iteration);
     report.iterations.push(round);
     if (round.updated) {

@@ -109,7 +109,7 @@ export function iterationTable(iterations: IterationReport[]): string[] {
     iterations.map((iteration) => [
       String(iteration.iteration),
       String(iteration.rollouts),
-      String(iteration.failed),
+      iteration.failed === 0 ? "0" : `${iteration.failed} (${countsText(iteration.failures)})`,
       iteration.reward.n === 0 ? "–" : iteration.reward.mean.toFixed(3),
       String(iteration.rows.kept),
       countsText(iteration.rows.dropped),

@@ -107,7 +107,7 @@ async function run(
   const settled = <Result>(work: Promise<Result>) =>
     Promise.race([work, runners.failed, parts.failed, aborted(signal)]);
 
-  say(parts.starting ? "starting the engine and the runners" : "waiting for the runners");
+  say(describeStart(parts.starting, plan.ownRunners));
   await settled(
     Promise.all([
       clock.time("engine_start", parts.start).then(() => say("engine: ready")),
@@ -122,6 +122,11 @@ async function run(
   report.seconds = { ...clock.seconds, ...report.seconds };
   writeReport(folder.path, report);
   printResult(report, folder, say);
+}
+
+function describeStart(engine: boolean, runners: boolean): string {
+  const started = [engine ? "the engine" : undefined, runners ? "the runners" : undefined].filter(Boolean);
+  return started.length === 0 ? "waiting for the runners" : `starting ${started.join(" and ")}`;
 }
 
 interface Parts {

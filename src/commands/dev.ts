@@ -11,6 +11,7 @@ import { runAlgorithm } from "./algorithm-run.ts";
 /** `agl dev`: a few tasks, told call by call, with the rows that they would become. Nothing is trained. */
 export function dev(config: Config, { sources }: { sources: ResolvedConfig["sources"] }): Promise<number> {
   const tasks = config["tasks.dev"];
+  const inMemory = sources["store.db"] === "default";
   return runAlgorithm(
     {
       ...config,
@@ -23,8 +24,12 @@ export function dev(config: Config, { sources }: { sources: ResolvedConfig["sour
       ownRunners: true,
       storeUrl: config["store.url"],
       sources,
-      storePath: sources["store.db"] === "default" ? ":memory:" : config["store.db"],
-      algorithm: (context) => dryRun(context, config["selection.rule"]),
+      storePath: inMemory ? ":memory:" : config["store.db"],
+      algorithm: async (context) => {
+        await dryRun(context, config["selection.rule"]);
+        if (inMemory)
+          context.say("the rollouts were kept in memory; --store-db FILE keeps them for `agl show`");
+      },
     },
   );
 }

@@ -55,6 +55,7 @@ test("report.json holds the report as it is, report.md tells it to a person", ()
   const markdown = readFileSync(join(folder, "report.md"), "utf8");
   expect(markdown).toContain("| version_1 | 0.500");
   expect(markdown).toContain("300 below the mean, 12 failed rollout");
+  expect(markdown).toContain("| 6 (6 timeout)");
   expect(markdown).toContain("no update: every reward is equal");
   expect(markdown).toContain("rollouts 60.5, train 68.0");
 });

@@ -186,7 +186,7 @@ test("a slow reader does not make the proxy take in the whole answer", async () 
       ...reply,
       pieces: [{ text: filler, token_ids: [1] }],
     })[1] as string;
-    const parts = Array.from({ length: 800 }, () => event);
+    const parts = Array.from({ length: 3_200 }, () => event);
     return {
       headers: eventStream,
       parts: new Proxy(parts, {
@@ -206,7 +206,8 @@ test("a slow reader does not make the proxy take in the whole answer", async () 
     before = written;
     await Bun.sleep(200);
   }
-  expect(written).toBeLessThan(400);
+  // What lies in the kernel's buffers of both connections differs from machine to machine; the answer is 200 MB.
+  expect(written).toBeLessThan(1_600);
   controller.abort();
   await vllm.requests[0]?.aborted;
 });
