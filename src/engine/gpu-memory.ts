@@ -3,6 +3,7 @@ import { tmpdir } from "node:os";
 import { basename } from "node:path";
 import { AglError } from "../errors.ts";
 import { childEnvironment } from "./child-environment.ts";
+import { firstVisibleGpu } from "./gpu.ts";
 import { runProgram } from "./run-program.ts";
 
 export interface GpuHolder {
@@ -104,9 +105,13 @@ export class GpuMemory {
   /** The lines of one query about the first GPU that CUDA is allowed to see. */
   async #ask(query: string): Promise<string[] | undefined> {
     if (this.#program === null) return undefined;
-    const visible = this.#env["CUDA_VISIBLE_DEVICES"]?.split(",")[0]?.trim();
-    const gpu = visible === undefined || visible === "" ? "0" : visible;
-    const command = [this.#program, "-i", gpu, query, "--format=csv,noheader,nounits"];
+    const command = [
+      this.#program,
+      "-i",
+      firstVisibleGpu(this.#env) || "0",
+      query,
+      "--format=csv,noheader,nounits",
+    ];
     const { signal } = this.#options;
     const { exit, stdout } = await runProgram(command, {
       cwd: tmpdir(),

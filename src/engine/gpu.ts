@@ -21,6 +21,11 @@ const unknownField = /not a valid field/i;
 const defaultLimitMs = 15_000;
 const mebibyte = 2 ** 20;
 
+/** The first GPU that CUDA is allowed to see, as it is named there; undefined when nothing is said. */
+export function firstVisibleGpu(env: Record<string, string | undefined>): string | undefined {
+  return env["CUDA_VISIBLE_DEVICES"]?.split(",")[0]?.trim();
+}
+
 /** What nvidia-smi says about the GPUs; `absent` when there is none on PATH, or it knows of no GPU. */
 export async function findGpus(
   signal: AbortSignal,
@@ -30,7 +35,7 @@ export async function findGpus(
   }: { env?: Record<string, string>; limitMs?: number } = {},
 ): Promise<GpuAnswer> {
   const program = Bun.which("nvidia-smi", { PATH: env["PATH"] ?? "" });
-  const visible = env["CUDA_VISIBLE_DEVICES"]?.split(",")[0]?.trim();
+  const visible = firstVisibleGpu(env);
   if (program === null || (visible !== undefined && noDevice.test(visible))) return { kind: "absent" };
   // Programs use the first visible GPU, and nvidia-smi takes no notice of what is visible.
   const selection = visible === undefined ? [] : [`--id=${visible}`];
