@@ -1,15 +1,9 @@
-import * as v from "valibot";
 import { CauseFinder } from "../engine/cause.ts";
 import { childEnvironment } from "../engine/child-environment.ts";
 import { describeExit, explainExit, spawnGuarded } from "../engine/child.ts";
 import { AglError } from "../errors.ts";
+import { parseRunnerEvent } from "../runner/events.ts";
 import { selfCommand } from "../self.ts";
-
-const eventSchema = v.looseObject({
-  event: v.string(),
-  message: v.optional(v.string()),
-  remedy: v.optional(v.string()),
-});
 
 export interface RunnerProcess {
   /** Settles when every worker and its tool servers are ready; rejects when the process ends before. */
@@ -40,10 +34,10 @@ export function startRunnerProcess(
     logFile,
     graceMs: stopGraceMs,
     onLine: (line, stream) => {
-      const event = stream === "stdout" ? parseEvent(line) : undefined;
-      if (event === undefined) return cause.see(line);
+      const event = stream === "stdout" ? parseRunnerEvent(line) : null;
+      if (event === null) return cause.see(line);
       if (event.event === "ready") ready.resolve();
-      if (event.event !== "failed" || event.message === undefined) return;
+      if (event.event !== "failed") return;
       failure ??= new AglError("agent", event.message, { remedy: event.remedy ?? seeLog });
     },
   });
@@ -75,13 +69,4 @@ export function startRunnerProcess(
       await child.stop();
     },
   };
-}
-
-function parseEvent(line: string): v.InferOutput<typeof eventSchema> | undefined {
-  try {
-    const result = v.safeParse(eventSchema, JSON.parse(line));
-    return result.success ? result.output : undefined;
-  } catch {
-    return undefined;
-  }
 }
