@@ -251,6 +251,22 @@ test(
   limitMs,
 );
 
+// O18
+test(
+  "rollouts that succeed without a recorded call are counted, and a round of only such ones says why it learns nothing",
+  async () => {
+    const { agl, cwd } = await start();
+    await endsWith(agl, 0);
+    const [iteration] = reportOf(cwd).iterations;
+    expect(iteration).toMatchObject({ succeeded: 8, without_calls: 8, updated: false });
+    expect(iteration?.reason).toStartWith("none of the 8 succeeded rollouts made a recorded call");
+    const line = agl.lines.find((text) => text.startsWith("iteration 1: "));
+    expect(line).toContain("no update (none of the 8 succeeded rollouts made a recorded call");
+    expect(line).toContain("warning: 8 succeeded rollouts made no recorded call");
+  },
+  limitMs,
+);
+
 // O36
 test(
   "nobody reading its output does not end it",

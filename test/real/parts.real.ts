@@ -64,6 +64,7 @@ describe("three terminals", () => {
       .join(":"),
   };
 
+  // O34
   test(
     "in any start order give what the all-in-one run gives",
     async () => {
