@@ -64,8 +64,11 @@ export interface AlgorithmSettings {
 }
 
 export interface AlgorithmProxy {
-  /** What agents are given to reach the model: with these sampling parameters. */
-  resource(samplingParameters: JsonObject): LlmResource;
+  /**
+   * What agents are given to reach the model: with these sampling parameters. With the ids of an attempt the address
+   * is that attempt's own; without them, runners derive it.
+   */
+  resource(samplingParameters: JsonObject, attempt?: { rolloutId: string; attemptId: string }): LlmResource;
   /** Returns when every recorded call is in the store. */
   flush(): Promise<void>;
 }

@@ -9,7 +9,7 @@ import { freePort } from "../engine/port-owner.ts";
 import { type EngineAddress, type EngineCheckpoint, VllmEngine } from "../engine/vllm.ts";
 import type { Logger } from "../log.ts";
 import type { StoreApi } from "../protocol/store-api.ts";
-import { proxyResource } from "../proxy/resource.ts";
+import { asResource, proxyResource } from "../proxy/resource.ts";
 import type { RunFolder } from "../run-folder.ts";
 import { untilReachable } from "../runner/store-readiness.ts";
 import { type ListenOptions, startProxyWorker, startStoreWorker } from "../service-workers.ts";
@@ -115,7 +115,8 @@ export async function startProxy(
   const endpoint = `${proxy.url}/v1`;
   sayWhere("proxy", { url: endpoint, port: proxy.port }, "proxy.port", context);
   return {
-    resource: (sampling) => proxyResource(endpoint, modelName, sampling),
+    resource: (samplingParameters, attempt) =>
+      asResource({ endpoint, upstreams: [{ modelName }], samplingParameters, ...attempt }),
     flush: () => proxy.flush(flushMs),
     route: (served) => proxy.setUpstreams(served === undefined ? [] : [upstreamOf(modelName, served)]),
   };
@@ -141,7 +142,8 @@ export function joinProxy(modelName: string, { config, say }: ServiceContext): R
   const endpoint = config["proxy.url"] as string;
   say(`proxy: ${endpoint} (not ours)`);
   return {
-    resource: (sampling) => proxyResource(endpoint, modelName, sampling),
+    resource: (samplingParameters, attempt) =>
+      asResource({ endpoint, upstreams: [{ modelName }], samplingParameters, ...attempt }),
     // Its calls are stored when the runner ends an attempt, or when it says so.
     flush: () => Promise.resolve(),
     route: () => Promise.resolve(),

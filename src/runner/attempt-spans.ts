@@ -1,3 +1,4 @@
+import { rewardAttributes } from "../protocol/reward-attributes.ts";
 import { attributeKeys, spanNames } from "../protocol/semconv.ts";
 import type { Attributes, Span } from "../protocol/types.ts";
 import type { ErrorReport } from "./worker-messages.ts";
@@ -41,10 +42,7 @@ export function toolCallSpan(frame: SpanFrame, sequenceId: number, call: ToolCal
 export function rewardSpan(frame: SpanFrame, sequenceId: number, value: number, time: number): Span {
   return spanOf(frame, sequenceId, {
     name: spanNames.annotation,
-    attributes: {
-      [`${attributeKeys.rewardPrefix}.0.name`]: "primary",
-      [`${attributeKeys.rewardPrefix}.0.value`]: value,
-    },
+    attributes: rewardAttributes(value),
     startTime: time,
     endTime: time,
   });

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { adaptProxySpans } from "../../src/adapter/proxy-adapter.ts";
-import { rewardAttributes } from "../../src/adapter/rewards.ts";
+import { rewardAttributes } from "../../src/protocol/reward-attributes.ts";
 import type { Attributes, Span } from "../../src/protocol/types.ts";
 
 let nextSpan = 0;

@@ -1,6 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { finalReward, rewardAttributes, rewardDimensions, rewardOf } from "../../src/adapter/rewards.ts";
+import { finalReward, rewardDimensions, rewardOf } from "../../src/adapter/rewards.ts";
+import { rewardAttributes } from "../../src/protocol/reward-attributes.ts";
 import type { Attributes } from "../../src/protocol/types.ts";
 
 const span = (attributes: object, name = "agentlightning.annotation") => ({

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import fc from "fast-check";
-import { rewardAttributes } from "../../src/adapter/rewards.ts";
+import { rewardAttributes } from "../../src/protocol/reward-attributes.ts";
 import { adaptTracerSpans } from "../../src/adapter/tracer-adapter.ts";
 import type { Triplet } from "../../src/adapter/triplet.ts";
 import type { Attributes, Span } from "../../src/protocol/types.ts";

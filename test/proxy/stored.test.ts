@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import OpenAI from "openai";
 import { adaptProxySpans } from "../../src/adapter/proxy-adapter.ts";
-import { rewardAttributes } from "../../src/adapter/rewards.ts";
+import { rewardAttributes } from "../../src/protocol/reward-attributes.ts";
 import { proxyResource, resolveEndpoint } from "../../src/proxy/resource.ts";
 import type { Span } from "../../src/protocol/types.ts";
 import type { SqliteStore } from "../../src/store/sqlite-store.ts";
