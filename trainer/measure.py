@@ -6,6 +6,7 @@ Unsloth changes the model classes of the process that imports it, so beside it t
 it measures is what plain transformers makes of the files. It takes no GPU memory before its first question.
 """
 
+import contextlib
 import json
 import math
 import os
@@ -123,7 +124,9 @@ class MeasuringProcess:
         return Measurement(**answer)
 
     def close(self) -> None:
-        self._process.stdin.close()
+        # A question that a dead process never read is flushed by closing.
+        with contextlib.suppress(BrokenPipeError):
+            self._process.stdin.close()
         self._process.wait()
 
 
