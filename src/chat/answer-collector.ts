@@ -1,5 +1,5 @@
 import type { JsonObject } from "../protocol/types.ts";
-import { isObject } from "./chat-request.ts";
+import { isObject } from "./model-request.ts";
 
 interface CollectedChoice {
   index: number;

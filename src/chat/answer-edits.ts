@@ -1,7 +1,7 @@
 import type { JsonMember, TextEdit } from "../protocol/json-text.ts";
 import { applyEdits, elementsOf, membersOf, removalEdits } from "../protocol/json-text.ts";
 import type { JsonObject } from "../protocol/types.ts";
-import { isObject } from "./chat-request.ts";
+import { isObject } from "./model-request.ts";
 
 /** What of an answer is there only because its recorder asked for it. */
 export interface AnswerMask {

@@ -1,6 +1,6 @@
 import type { JsonObject } from "../protocol/types.ts";
 import type { CallFailure } from "./call-failure.ts";
-import { isObject } from "./chat-request.ts";
+import { isObject } from "./model-request.ts";
 
 export interface CallEnd {
   answer: JsonObject | null;

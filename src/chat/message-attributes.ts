@@ -1,7 +1,7 @@
 import type { Attributes, JsonObject } from "../protocol/types.ts";
 import { choicesOf } from "./answer.ts";
 import type { CallFailure } from "./call-failure.ts";
-import { isObject } from "./chat-request.ts";
+import { isObject } from "./model-request.ts";
 
 const samplingNames = [
   "max_tokens",

@@ -1,13 +1,13 @@
 import type { Context } from "hono";
-import type { ChatRequest } from "../chat/chat-request.ts";
-import { readChatRequest } from "../chat/chat-request.ts";
+import type { ModelRequest } from "../chat/model-request.ts";
+import { readModelRequest } from "../chat/model-request.ts";
 import { readLimited } from "../chat/limited-body.ts";
 import { directFetch } from "../client/loopback-fetch.ts";
 import { messageOf } from "../errors.ts";
 import { silentLogger } from "../log.ts";
 import type { CallIdentity } from "./call-record.ts";
-import type { CallSurroundings, ChatCallOptions } from "./chat-call.ts";
-import { forwardChatCall } from "./chat-call.ts";
+import type { CallSurroundings, ModelCallOptions } from "./model-call.ts";
+import { forwardModelCall } from "./model-call.ts";
 import type { ProxyStatistics, Refusal } from "./counts.ts";
 import { createCounts } from "./counts.ts";
 import { errorAnswer } from "./error-answer.ts";
@@ -15,6 +15,7 @@ import type { KnownAttempts } from "./known-attempts.ts";
 import { createKnownAttempts } from "./known-attempts.ts";
 import { passThrough } from "./pass-through.ts";
 import type { ProxyOptions, SpanSink } from "./proxy.ts";
+import type { RecordedRoute } from "./recorded-route.ts";
 import { Recorder } from "./recorder.ts";
 import type { Upstream, UpstreamTable } from "./upstreams.ts";
 import { createUpstreamTable } from "./upstreams.ts";
@@ -99,7 +100,7 @@ export class CallDoors {
     );
   }
 
-  async chat(context: Context): Promise<Response> {
+  async record(context: Context, route: RecordedRoute): Promise<Response> {
     return await this.#refusing(async () => {
       const ids = attemptIds(context);
       if (ids === null) {
@@ -107,21 +108,26 @@ export class CallDoors {
           this.surroundings.log.warning("calls without a rollout and attempt are forwarded and not recorded");
         }
         const request = await this.#readRequest(context);
-        return await this.#forward(context, request, this.#pickUpstream(request), null);
+        return await this.#forward(context, {
+          route,
+          request,
+          upstream: this.#pickUpstream(request),
+          recording: null,
+        });
       }
       this.surroundings.counts.calls += 1;
-      return await this.#recordedChat(context, ids);
+      return await this.#recorded(context, route, ids);
     });
   }
 
-  async #recordedChat(context: Context, ids: AttemptIds): Promise<Response> {
+  async #recorded(context: Context, route: RecordedRoute, ids: AttemptIds): Promise<Response> {
     // Begun before anything is awaited, so that a flush which comes now waits for this call.
     const open = this.recorder.begin(ids.rolloutId, ids.attemptId);
     try {
       const request = await this.#readRequest(context);
       const upstream = this.#pickUpstream(request);
       const identity = await this.#identify(ids);
-      return await this.#forward(context, request, upstream, { identity, open });
+      return await this.#forward(context, { route, request, upstream, recording: { identity, open } });
     } catch (error) {
       open.discard();
       throw error;
@@ -130,13 +136,10 @@ export class CallDoors {
 
   #forward(
     context: Context,
-    request: ChatRequest,
-    upstream: Upstream,
-    recording: ChatCallOptions["recording"],
+    call: Pick<ModelCallOptions, "route" | "request" | "upstream" | "recording">,
   ): Promise<Response> {
     const { signal: client, headers: clientHeaders } = context.req.raw;
-    const { surroundings } = this;
-    return forwardChatCall({ surroundings, upstream, request, clientHeaders, client, recording });
+    return forwardModelCall({ ...call, surroundings: this.surroundings, clientHeaders, client });
   }
 
   async pass(context: Context, route: string): Promise<Response> {
@@ -163,7 +166,7 @@ export class CallDoors {
     }
   }
 
-  async #readRequest(context: Context): Promise<ChatRequest> {
+  async #readRequest(context: Context): Promise<ModelRequest> {
     if (this.#closed) throw unavailable("closed", "the proxy is closing");
     const { headers, body } = context.req.raw;
     const encoding = headers.get("content-encoding");
@@ -178,7 +181,7 @@ export class CallDoors {
       const message = `the body is larger than ${this.#maxBodyBytes} bytes`;
       throw new Refused("bad_request", errorAnswer(413, "body_too_large", message));
     }
-    const read = readChatRequest(new TextDecoder().decode(bytes));
+    const read = readModelRequest(new TextDecoder().decode(bytes));
     if (read.ok) return read.request;
     throw new Refused(
       "bad_request",
@@ -186,7 +189,7 @@ export class CallDoors {
     );
   }
 
-  #pickUpstream({ modelName }: ChatRequest): Upstream {
+  #pickUpstream({ modelName }: ModelRequest): Upstream {
     const upstream = this.upstreams.pick(modelName);
     if (upstream !== undefined) return upstream;
     const names = this.upstreams.names();

@@ -1,5 +1,6 @@
 import type { CallEnd } from "../chat/answer.ts";
-import type { ChatRequest } from "../chat/chat-request.ts";
+import type { ModelRequest } from "../chat/model-request.ts";
+import type { JsonObject } from "../protocol/types.ts";
 import type { Upstream } from "./upstreams.ts";
 
 /** Whose call it is, and its place among the spans of the rollout. */
@@ -15,7 +16,9 @@ export interface CallIdentity {
 export interface CallRecord extends CallEnd {
   identity: CallIdentity;
   upstream: Upstream;
-  request: ChatRequest;
+  request: ModelRequest;
+  /** The request in the shape of a chat completion. */
+  chatBody: JsonObject;
   /** The JSON sent to the model server. */
   requestText: string;
   /** The JSON of the answer; put together from the chunks of a stream. Null when there is none. */

@@ -1,4 +1,4 @@
-import { isObject } from "../chat/chat-request.ts";
+import { isObject } from "../chat/model-request.ts";
 import {
   completionAttributes,
   definedAttributes,
@@ -36,7 +36,7 @@ export function litellmAttributes(record: CallRecord): Attributes {
 }
 
 /** The agent's values, and the upstream's defaults where it gave none. */
-function bodyInForce({ request: { body }, upstream: { requestDefaults = {} } }: CallRecord): JsonObject {
+function bodyInForce({ chatBody: body, upstream: { requestDefaults = {} } }: CallRecord): JsonObject {
   const given = Object.entries(body).filter(([, value]) => value !== null);
   return { ...requestDefaults, ...Object.fromEntries(given) };
 }

@@ -1,7 +1,7 @@
 import { relayedHeaders } from "../chat/relayed-headers.ts";
-import { type ChatRequest, defaultMembers } from "../chat/chat-request.ts";
+import { type ModelRequest, defaultMembers } from "../chat/model-request.ts";
 import { withMembers } from "../protocol/json-text.ts";
-import type { CallSurroundings } from "./chat-call.ts";
+import type { CallSurroundings } from "./model-call.ts";
 import { countIn } from "./counts.ts";
 import { errorAnswer } from "./error-answer.ts";
 import { forwardedRequestHeaders, UpstreamCall } from "./upstream-call.ts";
@@ -24,7 +24,7 @@ export async function passThrough(options: {
   surroundings: CallSurroundings;
   upstream: Upstream;
   route: string;
-  request: ChatRequest;
+  request: ModelRequest;
   clientHeaders: Headers;
   client: AbortSignal;
 }): Promise<Response> {

@@ -3,6 +3,7 @@ import type { DirectFetch } from "../client/loopback-fetch.ts";
 import { messageOf } from "../errors.ts";
 import type { Logger } from "../log.ts";
 import type { StoreApi } from "../protocol/store-api.ts";
+import { chatRoute } from "./chat-route.ts";
 import { CallDoors } from "./call-doors.ts";
 import type { ProxyStatistics } from "./counts.ts";
 import { errorAnswer } from "./error-answer.ts";
@@ -59,7 +60,7 @@ function proxyApp(doors: CallDoors): Hono {
   for (const prefix of ["", attempt]) {
     for (const version of ["/v1", ""]) {
       app.get(`${prefix}${version}/models`, (context) => doors.models(context));
-      app.post(`${prefix}${version}/chat/completions`, (context) => doors.chat(context));
+      app.post(`${prefix}${version}/chat/completions`, (context) => doors.record(context, chatRoute));
       for (const route of passedRoutes) {
         app.post(`${prefix}${version}/${route}`, (context) => doors.pass(context, route));
       }

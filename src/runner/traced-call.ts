@@ -6,7 +6,7 @@ import {
   promptTokenIds,
   responseTokenIds,
 } from "../chat/answer.ts";
-import { type ChatRequest, isObject } from "../chat/chat-request.ts";
+import { type ModelRequest, isObject } from "../chat/model-request.ts";
 import {
   completionAttributes,
   definedAttributes,
@@ -21,7 +21,7 @@ import type { Attributes, JsonObject } from "../protocol/types.ts";
 import type { SpanCore } from "./attempt-spans.ts";
 
 export interface TracedCall extends CallEnd {
-  request: ChatRequest;
+  request: ModelRequest;
   /** Unix seconds. */
   startTime: number;
   endTime: number;

@@ -1,9 +1,7 @@
-import { AnswerCollector } from "../chat/answer-collector.ts";
-import type { AnswerMask } from "../chat/answer-edits.ts";
-import { maskAnswer } from "../chat/answer-edits.ts";
+import { ChatAnswerReader, parseObject } from "../chat/answer-reader.ts";
 import { answerFailure, type CallFailure, noAnswer, streamFailure } from "../chat/call-failure.ts";
-import { type ChatRequest, isObject, readChatRequest, recordedRequestText } from "../chat/chat-request.ts";
 import { readLimited } from "../chat/limited-body.ts";
+import { type ModelRequest, readModelRequest, recordedRequestText } from "../chat/model-request.ts";
 import { relayStream } from "../chat/relay-stream.ts";
 import { relayedHeaders } from "../chat/relayed-headers.ts";
 import type { DirectFetch, DirectFetchOptions } from "../client/loopback-fetch.ts";
@@ -37,16 +35,16 @@ export function traceChatCalls(trace: CallTrace): DirectFetch {
   };
 }
 
-function chatRequestOf(url: string, { method, body }: DirectFetchOptions): ChatRequest | null {
+function chatRequestOf(url: string, { method, body }: DirectFetchOptions): ModelRequest | null {
   if (method?.toUpperCase() !== "POST" || typeof body !== "string") return null;
   if (!new URL(url).pathname.endsWith("/chat/completions")) return null;
-  const read = readChatRequest(body);
+  const read = readModelRequest(body);
   return read.ok ? read.request : null;
 }
 
 class TracedExchange {
   readonly #trace: CallTrace;
-  readonly #request: ChatRequest;
+  readonly #request: ModelRequest;
   readonly #options: DirectFetchOptions;
   /** Of all calls of one client: whether their server knows what we ask for. */
   readonly #server: { refusesIds: boolean };
@@ -56,7 +54,7 @@ class TracedExchange {
 
   constructor(
     trace: CallTrace,
-    request: ChatRequest,
+    request: ModelRequest,
     options: DirectFetchOptions,
     server: { refusesIds: boolean },
   ) {
@@ -93,19 +91,19 @@ class TracedExchange {
   }
 
   #relayStream(response: Response, body: ReadableStream<Uint8Array>): Response {
-    const collector = new AnswerCollector();
-    const end = (error?: unknown) => this.#endStream(collector, error);
-    const relayed = relayStream(body, { mask: this.#mask(true), collector, onWhole: end, onEnd: end });
+    const reader = this.#reader();
+    const end = (error?: unknown) => this.#endStream(reader, error);
+    const relayed = relayStream(body, { reader, onWhole: end, onEnd: end });
     return new Response(relayed, { status: response.status, headers: relayedHeaders(response.headers) });
   }
 
-  #endStream(collector: AnswerCollector, error: unknown): void {
+  #endStream(reader: ChatAnswerReader, error: unknown): void {
     if (this.#over) return;
-    const answer = collector.answer();
+    const answer = reader.answer();
     // A client that reads of an error leaves because of it.
-    const aborted = this.#aborted && !collector.done && collector.error === undefined;
-    const broken = error !== undefined && !collector.done && !aborted;
-    let failure = streamFailure(collector.error) ?? (broken ? connectionFailure(error) : null);
+    const aborted = this.#aborted && !reader.done && reader.error === undefined;
+    const broken = error !== undefined && !reader.done && !aborted;
+    let failure = streamFailure(reader.error) ?? (broken ? connectionFailure(error) : null);
     if (answer === null && !aborted) failure ??= noAnswer("the stream ended without an answer");
     this.#end(answer, failure, aborted);
   }
@@ -121,15 +119,15 @@ class TracedExchange {
       return new Response(bytes as Uint8Array<ArrayBuffer>, shown);
     }
     this.#end(answer, null);
-    return new Response(maskAnswer(text, answer, this.#mask(false)), shown);
+    return new Response(this.#reader().whole(text, answer), shown);
   }
 
-  #mask(stream: boolean): AnswerMask {
+  #reader(): ChatAnswerReader {
     const { wantsTokenIds, wantsUsage } = this.#request;
-    return {
+    return new ChatAnswerReader({
       hideTokenIds: this.#asked && !wantsTokenIds,
-      hideUsage: this.#asked && stream && !wantsUsage,
-    };
+      hideUsage: this.#asked && !wantsUsage,
+    });
   }
 
   #end(answer: JsonObject | null, failure: CallFailure | null, abortedByClient = this.#aborted): void {
@@ -169,13 +167,4 @@ async function isRefusalOfIds(response: Response): Promise<boolean> {
 function connectionFailure(error: unknown): CallFailure {
   const message = `the connection to the model server failed: ${messageOf(error)}`;
   return { status: null, type: "upstream_unreachable", message };
-}
-
-function parseObject(text: string): JsonObject | null {
-  try {
-    const value: unknown = JSON.parse(text);
-    return isObject(value) ? value : null;
-  } catch {
-    return null;
-  }
 }

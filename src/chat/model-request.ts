@@ -2,7 +2,7 @@ import { withMembers } from "../protocol/json-text.ts";
 import type { JsonObject } from "../protocol/types.ts";
 
 /** What the agent sent, and what the answer must look like to it. */
-export interface ChatRequest {
+export interface ModelRequest {
   text: string;
   body: JsonObject;
   /** The name the agent used. */
@@ -12,10 +12,10 @@ export interface ChatRequest {
   wantsUsage: boolean;
 }
 
-export type ReadChatRequest =
-  { ok: true; request: ChatRequest } | { ok: false; message: string; param: string | null };
+export type ReadModelRequest =
+  { ok: true; request: ModelRequest } | { ok: false; message: string; param: string | null };
 
-export function readChatRequest(text: string): ReadChatRequest {
+export function readModelRequest(text: string): ReadModelRequest {
   let body: unknown;
   try {
     body = JSON.parse(text);
@@ -45,7 +45,7 @@ export interface UpstreamRequest {
 }
 
 /** The same request for the model server. */
-export function upstreamRequestText(request: ChatRequest, upstream: UpstreamRequest): string {
+export function upstreamRequestText(request: ModelRequest, upstream: UpstreamRequest): string {
   const { model, recorded, tokenIds, defaults = {} } = upstream;
   return withMembers(request.text, {
     ...defaultMembers(request.body, defaults),
@@ -63,11 +63,11 @@ export function defaultMembers(body: JsonObject, defaults: JsonObject): { [key: 
 }
 
 /** The same request, asking for what a record needs. */
-export function recordedRequestText(request: ChatRequest): string {
+export function recordedRequestText(request: ModelRequest): string {
   return withMembers(request.text, recordedMembers(request, true));
 }
 
-function recordedMembers({ body, streamed }: ChatRequest, tokenIds: boolean): { [key: string]: string } {
+function recordedMembers({ body, streamed }: ModelRequest, tokenIds: boolean): { [key: string]: string } {
   const ids: { [key: string]: string } = tokenIds ? { return_token_ids: "true" } : {};
   if (!streamed) return { ...ids };
   const options = isObject(body.stream_options) ? body.stream_options : {};

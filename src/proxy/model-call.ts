@@ -1,12 +1,10 @@
 import { inexactReason } from "../chat/answer.ts";
-import { AnswerCollector } from "../chat/answer-collector.ts";
-import type { AnswerMask } from "../chat/answer-edits.ts";
-import { maskAnswer } from "../chat/answer-edits.ts";
+import type { AnswerReader } from "../chat/answer-reader.ts";
+import { parseObject } from "../chat/answer-reader.ts";
 import type { CallFailure } from "../chat/call-failure.ts";
 import { answerFailure, noAnswer, streamFailure } from "../chat/call-failure.ts";
-import type { ChatRequest } from "../chat/chat-request.ts";
-import { isObject, upstreamRequestText } from "../chat/chat-request.ts";
 import { readLimited } from "../chat/limited-body.ts";
+import type { ModelRequest } from "../chat/model-request.ts";
 import { relayStream } from "../chat/relay-stream.ts";
 import { relayedHeaders } from "../chat/relayed-headers.ts";
 import type { DirectFetch } from "../client/loopback-fetch.ts";
@@ -17,9 +15,10 @@ import { callSpans } from "./call-spans.ts";
 import type { ProxyCounts } from "./counts.ts";
 import { countIn } from "./counts.ts";
 import { errorAnswer } from "./error-answer.ts";
+import type { RecordedRoute } from "./recorded-route.ts";
 import type { OpenCall } from "./recorder.ts";
 import { forwardedRequestHeaders, UpstreamCall } from "./upstream-call.ts";
-import { asksForTokenIds, type Upstream } from "./upstreams.ts";
+import type { Upstream } from "./upstreams.ts";
 
 export interface CallSurroundings {
   fetch: DirectFetch;
@@ -30,10 +29,11 @@ export interface CallSurroundings {
   maxAnswerBytes: number;
 }
 
-export interface ChatCallOptions {
+export interface ModelCallOptions {
   surroundings: CallSurroundings;
+  route: RecordedRoute;
   upstream: Upstream;
-  request: ChatRequest;
+  request: ModelRequest;
   clientHeaders: Headers;
   client: AbortSignal;
   /** Null: forwarded, not recorded. */
@@ -46,28 +46,23 @@ interface CallEnd {
   failure?: CallFailure | null;
 }
 
-/** Forwards one chat call, and hands the record on when it is over. The agent never waits for the record. */
-export async function forwardChatCall(options: ChatCallOptions): Promise<Response> {
-  return await new ChatCall(options).forward();
+/** Forwards one call, and hands the record on when it is over. The agent never waits for the record. */
+export async function forwardModelCall(options: ModelCallOptions): Promise<Response> {
+  return await new ModelCall(options).forward();
 }
 
-class ChatCall {
-  readonly #options: ChatCallOptions;
+class ModelCall {
+  readonly #options: ModelCallOptions;
   readonly #exchange: UpstreamCall;
   readonly #requestText: string;
   readonly #startTime: number;
   #over = false;
 
-  constructor(options: ChatCallOptions) {
-    const { surroundings, request, upstream, recording } = options;
+  constructor(options: ModelCallOptions) {
+    const { surroundings, route, request, upstream, recording } = options;
     this.#options = options;
     this.#startTime = surroundings.now() / 1000;
-    this.#requestText = upstreamRequestText(request, {
-      model: upstream.model,
-      recorded: recording !== null,
-      tokenIds: asksForTokenIds(upstream),
-      ...(upstream.requestDefaults === undefined ? {} : { defaults: upstream.requestDefaults }),
-    });
+    this.#requestText = route.requestText(request, upstream, recording !== null);
     this.#exchange = new UpstreamCall(options.client, surroundings.firstByteTimeoutMs);
   }
 
@@ -84,34 +79,32 @@ class ChatCall {
   }
 
   #send(): Promise<Response> {
-    const { surroundings, upstream, clientHeaders } = this.#options;
+    const { surroundings, route, upstream, clientHeaders } = this.#options;
     const headers = forwardedRequestHeaders(clientHeaders);
     headers.set("content-type", "application/json");
     const request = { method: "POST", headers, body: this.#requestText };
-    return this.#exchange.send(surroundings.fetch, upstream, "/chat/completions", request);
+    return this.#exchange.send(surroundings.fetch, upstream, route.upstreamPath, request);
   }
 
   #relayStream(response: Response, body: ReadableStream<Uint8Array>): Response {
-    const collector = new AnswerCollector();
+    const reader = this.#reader();
     const relayed = relayStream(body, {
-      mask: this.#mask(true),
-      collector,
+      reader,
       onBytes: () => this.#exchange.firstByteCame(),
-      onEnd: (error) => this.#endStream(collector, error),
+      onEnd: (error) => this.#endStream(reader, error),
     });
     const headers = relayedHeaders(response.headers);
     return new Response(relayed, { status: response.status, headers });
   }
 
-  #endStream(collector: AnswerCollector, error: unknown): void {
-    const answer = collector.answer();
-    const answerText = answer === null ? null : JSON.stringify(answer);
+  #endStream(reader: AnswerReader, error: unknown): void {
+    const answer = reader.answer();
     const left = this.#exchange.clientLeft;
-    // Many clients close the connection at `[DONE]`, before the server does; they have the whole answer.
-    const broken = error !== undefined && !collector.done && !left;
-    let failure = broken ? this.#exchange.failureOf(error) : streamFailure(collector.error);
+    // Many clients close the connection at the end's announcement, before the server does.
+    const broken = error !== undefined && !reader.done && !left;
+    let failure = broken ? this.#exchange.failureOf(error) : streamFailure(reader.error);
     if (answer === null && !left) failure ??= noAnswer("the stream ended without an answer");
-    this.#end({ answer, answerText, failure }, left && !collector.done);
+    this.#end({ answer, answerText: reader.answerText(), failure }, left && !reader.done);
   }
 
   async #relayWhole(response: Response): Promise<Response> {
@@ -120,23 +113,21 @@ class ChatCall {
     if (bytes === null) return this.#fail(noAnswer("the answer of the model server is too large"));
     const headers = relayedHeaders(response.headers);
     const answerText = decode(bytes);
-    const answer = answerText === null ? null : parseObject(answerText);
-    if (!response.ok || answer === null || answerText === null) {
-      this.#end({ failure: answerFailure(response, answer, answerText) });
-      return new Response(bytes as Uint8Array<ArrayBuffer>, { status: response.status, headers });
+    const body = answerText === null ? null : parseObject(answerText);
+    if (!response.ok || body === null || answerText === null) {
+      this.#end({ failure: answerFailure(response, body, answerText) });
+      const shown = answerText === null ? undefined : this.#options.route.errorText?.(answerText);
+      return new Response(shown ?? (bytes as Uint8Array<ArrayBuffer>), { status: response.status, headers });
     }
-    this.#end({ answer, answerText });
-    const masked = maskAnswer(answerText, answer, this.#mask(false));
-    return new Response(masked, { status: response.status, headers });
+    const reader = this.#reader();
+    const shown = reader.whole(answerText, body);
+    this.#end({ answer: reader.answer(), answerText });
+    return new Response(shown, { status: response.status, headers });
   }
 
-  #mask(stream: boolean): AnswerMask {
-    const { request, recording } = this.#options;
-    return {
-      modelName: request.modelName,
-      hideTokenIds: recording !== null && !request.wantsTokenIds,
-      hideUsage: recording !== null && stream && !request.wantsUsage,
-    };
+  #reader(): AnswerReader {
+    const { route, request, upstream, recording } = this.#options;
+    return route.reader(request, upstream, recording !== null);
   }
 
   #fail(failure: CallFailure): Response {
@@ -156,13 +147,14 @@ class ChatCall {
     if (this.#over) return;
     this.#over = true;
     this.#exchange.end();
-    const { recording, request, upstream, surroundings } = this.#options;
+    const { recording, route, request, upstream, surroundings } = this.#options;
     if (recording === null) return;
     const { identity, open } = recording;
     const record: CallRecord = {
       identity,
       upstream,
       request,
+      chatBody: route.chatBody(request.body),
       requestText: this.#requestText,
       answerText,
       answer,
@@ -202,15 +194,6 @@ const strictDecoder = new TextDecoder("utf-8", { fatal: true });
 function decode(bytes: Uint8Array): string | null {
   try {
     return strictDecoder.decode(bytes);
-  } catch {
-    return null;
-  }
-}
-
-function parseObject(text: string): JsonObject | null {
-  try {
-    const value: unknown = JSON.parse(text);
-    return isObject(value) ? value : null;
   } catch {
     return null;
   }
