@@ -39,6 +39,8 @@ class Job:
     progress: str
     # How the model server holds the weights, so that what it says of them can be compared.
     quantization: str = "none"
+    # Saves the LoRA adapter by itself, too, beside the merged weights.
+    keep_adapter: bool = False
 
 
 AT_LEAST_ONE = {"lora_r", "lora_alpha", "batch_size", "accumulation", "epochs", "max_steps", "max_length", "threads"}
@@ -89,9 +91,9 @@ def _take(kind: type, data: object, file: str, prefix: str):
 def _checked(value: object, kind: type | UnionType, name: str, where: str) -> object:
     kinds = get_args(kind) or (kind,)
     accepted = (*kinds, int) if float in kinds else kinds
-    if isinstance(value, bool) or not isinstance(value, accepted):
+    if isinstance(value, bool) != (kind is bool) or not isinstance(value, accepted):
         wanted = " or ".join("null" if k is type(None) else k.__name__ for k in kinds)
         raise Refusal(f"{where} must be of type {wanted}, got {json.dumps(value)}")
-    if isinstance(value, (int, float)) and value < (1 if name in AT_LEAST_ONE else 0):
+    if kind is not bool and isinstance(value, (int, float)) and value < (1 if name in AT_LEAST_ONE else 0):
         raise Refusal(f"{where} must be at least {1 if name in AT_LEAST_ONE else 0}, got {value}")
     return value

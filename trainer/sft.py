@@ -1,4 +1,4 @@
-"""Fine-tunes a model on rows of token ids and saves the merged weights.
+"""Fine-tunes a model on rows of token ids and saves the merged weights, and the LoRA adapter where the job asks for it.
 
     python sft.py JOB.json
     python sft.py --prewarm [--profile cpu]     imports first, then reads the job file's name from stdin
@@ -119,6 +119,7 @@ def train(job: Job, rows: list, progress: Progress) -> tuple[dict[str, object], 
     """Trains and saves the merged weights; what it used of the device is free when it returns."""
     import torch
 
+    from lora_adapter import save_adapter
     from merge_proof import learned, prove_merge
     from proving_trainer import Reporter, make_trainer
 
@@ -132,6 +133,7 @@ def train(job: Job, rows: list, progress: Progress) -> tuple[dict[str, object], 
         base, output = Path(job.base), Path(job.output)
         output.mkdir(parents=True, exist_ok=True)
         deltas = learned(model)
+        adapter = {"adapter": save_adapter(model, deltas, base, output)} if job.keep_adapter else {}
         backend.merge_and_save(model, tokenizer, base, output)
         merged = prove_merge(deltas, base, output)
     facts = {
@@ -139,6 +141,7 @@ def train(job: Job, rows: list, progress: Progress) -> tuple[dict[str, object], 
         "training_loss": {"first": reporter.losses[0], "last": reporter.losses[-1]},
         "labels": trainer.proven,
         "merged": merged,
+        **adapter,
     }
     if job.profile == "cpu":
         return facts, 0

@@ -48,7 +48,7 @@ def save_weights(model, base: Path, output: Path) -> None:
 def copy_companions(base: Path, output: Path) -> list[str]:
     """Everything but the weights comes from the base byte for byte; `save_pretrained` would rewrite it."""
     for file in output.iterdir():
-        if not file.name.endswith(WEIGHT_SUFFIXES):
+        if file.is_file() and not file.name.endswith(WEIGHT_SUFFIXES):
             file.unlink()
     copied = []
     for file in sorted(base.iterdir()):

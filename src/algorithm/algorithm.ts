@@ -56,6 +56,8 @@ export interface AlgorithmSettings {
   attemptTimeoutSeconds: number;
   phaseTimeoutSeconds: number;
   trainerThreads: number;
+  /** Keep each version's LoRA adapter by itself, too, in its folder `adapter`. */
+  keepAdapter: boolean;
   maxModelLen: number;
   model: ModelSettings;
   modelName: string;

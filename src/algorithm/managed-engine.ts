@@ -60,7 +60,7 @@ export class ManagedEngine implements AlgorithmEngine {
   }
 
   async train(rows: Row[], name: string): Promise<TrainedCheckpoint> {
-    const { folder, signal, say } = this.#options;
+    const { settings, folder, signal, say } = this.#options;
     signal.throwIfAborted();
     const work = join(folder.work, name);
     mkdirSync(work, { recursive: true });
@@ -71,7 +71,11 @@ export class ManagedEngine implements AlgorithmEngine {
     const temporary = join(folder.models, `.${name}.incomplete`);
     const result = await this.#fineTune(rowsFile, temporary, join(work, "progress.jsonl"));
     await this.#options.handOver?.trainerEnded(result.gpu_peak_bytes);
-    const manifest = await proveCheckpoint({ base: this.#checkpoint.path, candidate: temporary });
+    const manifest = await proveCheckpoint({
+      base: this.#checkpoint.path,
+      candidate: temporary,
+      adapter: settings.keepAdapter,
+    });
     const path = join(folder.models, name);
     await publishCheckpoint(temporary, path, manifest);
     return { checkpoint: { path, name }, result };
@@ -119,6 +123,7 @@ export class ManagedEngine implements AlgorithmEngine {
         max_length: Math.min(settings.maxModelLen, max_length),
         hyper,
         threads: settings.trainerThreads,
+        keep_adapter: settings.keepAdapter,
         progress,
         ...(settings.quantization === undefined ? {} : { quantization: settings.quantization }),
       });

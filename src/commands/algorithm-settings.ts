@@ -18,6 +18,7 @@ export function algorithmSettings(config: Config, inputs: Inputs): AlgorithmSett
     attemptTimeoutSeconds: config["rollouts.attempt_timeout_seconds"],
     phaseTimeoutSeconds: config["rollouts.phase_timeout_seconds"],
     trainerThreads: config["trainer.threads"] ?? availableParallelism(),
+    keepAdapter: config["trainer.keep_adapter"],
     maxModelLen: inputs.gpuPlan?.maxModelLen ?? config["engine.max_model_len"] ?? inputs.model.max_model_len,
     modelName: inputs.modelName,
     agentSettings:

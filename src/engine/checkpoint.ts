@@ -12,6 +12,7 @@ import {
 import { dirname, join } from "node:path";
 import * as v from "valibot";
 import { AglError, messageOf } from "../errors.ts";
+import { adapterFolder, adapterProblem } from "./lora-adapter.ts";
 import { hashTensor, readTensors, type Tensor } from "./safetensors.ts";
 
 export interface CheckpointManifest {
@@ -20,7 +21,7 @@ export interface CheckpointManifest {
   digest: string;
   base_digest: string;
   tensors: { total: number; changed: number };
-  /** Bytes of each file. */
+  /** Bytes of each file, those of the LoRA adapter among them. */
   files: Record<string, number>;
 }
 
@@ -45,12 +46,15 @@ const markerSchema = v.object({ files: v.record(v.string(), v.number()) });
 export async function proveCheckpoint(folders: {
   base: string;
   candidate: string;
+  /** Whether it has to hold its LoRA adapter by itself, too. */
+  adapter?: boolean;
 }): Promise<CheckpointManifest> {
   const { base, candidate } = folders;
   const before = openWeights(base);
   const after = openWeights(candidate);
   compareTensors(before, after, candidate);
   compareCompanions(base, candidate);
+  if (folders.adapter === true) proveAdapter(base, candidate);
   const oldHashes = await hashAll(before);
   const newHashes = await hashAll(after);
   const changed = [...newHashes].filter(([name, hash]) => oldHashes.get(name) !== hash).length;
@@ -83,7 +87,7 @@ export async function publishCheckpoint(
       remedy: "start a new run, or move that checkpoint away",
     });
   }
-  for (const name of readdirSync(temporary)) synchronise(join(temporary, name));
+  for (const name of readdirSync(temporary, { recursive: true })) synchronise(join(temporary, String(name)));
   synchronise(temporary);
   renameSync(temporary, final);
   synchronise(dirname(final));
@@ -162,6 +166,11 @@ function compareCompanions(base: string, candidate: string): void {
   if (added !== undefined) throw refusal(candidate, `${added} is not in the base`);
 }
 
+function proveAdapter(base: string, candidate: string): void {
+  const problem = adapterProblem(join(candidate, adapterFolder), base);
+  if (problem !== undefined) throw refusal(candidate, `its LoRA adapter ${problem}`);
+}
+
 /** Files that belong to a model and are no weights: configuration, tokenizer, chat template, settings. */
 function companions(folder: string): string[] {
   return list(folder).filter(
@@ -195,7 +204,11 @@ function describe({ dtype, shape }: Tensor): string {
 }
 
 function fileSizes(folder: string): Record<string, number> {
-  return Object.fromEntries(list(folder).map((name) => [name, statSync(join(folder, name)).size]));
+  const inner = join(folder, adapterFolder);
+  const names = existsSync(inner) ? list(inner).map((name) => `${adapterFolder}/${name}`) : [];
+  return Object.fromEntries(
+    [...list(folder), ...names].map((name) => [name, statSync(join(folder, name)).size]),
+  );
 }
 
 function list(folder: string): string[] {

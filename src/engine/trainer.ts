@@ -27,6 +27,8 @@ export interface TrainJob {
   progress: string;
   /** How the engine serves the weights, so that the trainer measures them likewise. */
   quantization?: Quantization;
+  /** Save the LoRA adapter by itself, too, in the output's folder `adapter`. */
+  keep_adapter?: boolean;
 }
 
 export interface TrainHyperParameters {

@@ -102,6 +102,7 @@ function settings(between: "swap" | "restart"): AlgorithmSettings {
     between,
     maxModelLen: 512,
     trainerThreads: 1,
+    keepAdapter: false,
     modelName: "small",
     model: { training },
   } as unknown as AlgorithmSettings;

@@ -10,6 +10,7 @@ import {
 } from "node:fs";
 import { join } from "node:path";
 import { isStableCheckpoint, proveCheckpoint, publishCheckpoint } from "../../src/engine/checkpoint.ts";
+import { writeAdapter } from "../helpers/lora-adapter.ts";
 import { safetensors, type TestTensor } from "../helpers/safetensors.ts";
 import { temporaryFolder } from "../helpers/temporary-folder.ts";
 
@@ -30,6 +31,12 @@ function model(files: Record<string, string | Uint8Array>): string {
 const base = () => model({ "model.safetensors": safetensors({ first, second }) });
 const candidate = (files: Record<string, string | Uint8Array> = {}) =>
   model({ "model.safetensors": safetensors({ first: trained, second }), ...files });
+
+function withAdapter(of: string): string {
+  const folder = candidate();
+  writeAdapter(join(folder, "adapter"), of);
+  return folder;
+}
 
 test("a trained folder is proven, with what changed", async () => {
   const manifest = await proveCheckpoint({
@@ -179,6 +186,30 @@ test("a published checkpoint can be the next base, marker and manifest stay behi
     "model.safetensors": safetensors({ first: { ...first, bytes: [0, 0, 0, 0, 0, 0, 0, 0] }, second }),
   });
   expect((await proveCheckpoint({ base: final, candidate: next })).tensors.changed).toBe(1);
+});
+
+test("a LoRA adapter beside the weights is proven and belongs to what was published", async () => {
+  const before = base();
+  const temporary = withAdapter(before);
+  const manifest = await proveCheckpoint({ base: before, candidate: temporary, adapter: true });
+  expect(Object.keys(manifest.files)).toContain("adapter/adapter_model.safetensors");
+  const final = join(temporaryFolder(), "version_1");
+  await publishCheckpoint(temporary, final, manifest);
+  expect(isStableCheckpoint(final)).toBe(true);
+  truncateSync(join(final, "adapter", "adapter_model.safetensors"), 10);
+  expect(isStableCheckpoint(final)).toBe(false);
+});
+
+test("the adapter of a base is not asked of what is trained from it", async () => {
+  const first = base();
+  const before = withAdapter(first);
+  await expect(proveCheckpoint({ base: before, candidate: base(), adapter: false })).resolves.toBeDefined();
+});
+
+test("an adapter that was asked for and is not there is refused", async () => {
+  await expect(proveCheckpoint({ base: base(), candidate: candidate(), adapter: true })).rejects.toThrow(
+    "its LoRA adapter lacks adapter_config.json",
+  );
 });
 
 test("nothing is ever overwritten", async () => {

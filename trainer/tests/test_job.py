@@ -16,6 +16,7 @@ def test_a_job_is_read_and_members_it_does_not_know_are_ignored(tmp_path):
     job = read_job(write_job(tmp_path, job_data(tmp_path, colour="blue")))
     assert job.hyper.lora_r == 32
     assert job.hyper.learning_rate == 0.002
+    assert job.keep_adapter is False
 
 
 def with_hyper(folder, **changes):
@@ -33,6 +34,7 @@ def with_hyper(folder, **changes):
         ),
         (lambda folder: job_data(folder, threads=0), "field threads must be at least 1, got 0"),
         (lambda folder: job_data(folder, seed="0"), 'field seed must be of type int, got "0"'),
+        (lambda folder: job_data(folder, keep_adapter=1), "field keep_adapter must be of type bool, got 1"),
         (lambda folder: job_data(folder, base=str(folder)), "field base is .* which holds no config.json"),
         (lambda folder: job_data(folder, hyper=[]), "hyper must be a JSON object"),
         (lambda folder: with_hyper(folder, lora_r=True), "field hyper.lora_r must be of type int, got true"),
