@@ -1,5 +1,6 @@
 import { Command, CommanderError, Option } from "commander";
 import { version } from "../package.json" with { type: "json" };
+import { addImportOptions } from "./commands/import-options.ts";
 import { addExportOptions, addShowOptions } from "./commands/inspection-options.ts";
 import { type Config, type ResolvedConfig, resolveConfig } from "./config.ts";
 import { AglError, messageOf } from "./errors.ts";
@@ -137,6 +138,13 @@ const commands: CommandEntry[] = [
     settings: ["runs", "selection.rule", "adapter"],
     addOptions: addExportOptions,
     load: async () => (await import("./commands/export.ts")).exportLines,
+  },
+  {
+    name: "import",
+    summary: "what `agl export all` wrote, into a store's file: all of it or nothing",
+    settings: ["log_level"],
+    addOptions: addImportOptions,
+    load: async () => (await import("./commands/import.ts")).importFile,
   },
 ];
 

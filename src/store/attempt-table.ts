@@ -48,6 +48,14 @@ export class AttemptTable {
       .get(rolloutId, attemptId);
   }
 
+  bySequence(rolloutId: string, sequenceId: number): AttemptRow | null {
+    return this.#db
+      .query<AttemptRow, [string, number]>(
+        `SELECT ${columns} FROM attempts WHERE rollout_id = ? AND sequence_id = ?`,
+      )
+      .get(rolloutId, sequenceId);
+  }
+
   /** S-7: the one with the highest number, whatever its status. */
   latest(rolloutId: string): AttemptRow | null {
     return this.#db

@@ -39,6 +39,25 @@ export class ResourceTable {
       .get(resourcesId, now, now, resources)!;
   }
 
+  /** A snapshot as another store had it. Which one is the latest is settled by `rankByUpdate`. */
+  insert(row: ResourcesRow): void {
+    this.#db
+      .query(
+        `INSERT INTO resources (${columns}, written)
+          VALUES ($resources_id, $create_time, $update_time, $version, $resources, 0)`,
+      )
+      .run({ ...row });
+  }
+
+  /** Makes the one that was written last, wherever that was, the latest. */
+  rankByUpdate(): void {
+    this.#db.run(
+      `UPDATE resources SET written = ranked.rank FROM
+        (SELECT row, row_number() OVER (ORDER BY update_time, written, row) AS rank FROM resources) AS ranked
+        WHERE ranked.row = resources.row`,
+    );
+  }
+
   get(resourcesId: string): ResourcesRow | null {
     return this.#db
       .query<ResourcesRow, [string]>(`SELECT ${columns} FROM resources WHERE resources_id = ?`)
