@@ -1,5 +1,5 @@
 import type { JsonMember, TextEdit } from "../protocol/json-text.ts";
-import { applyEdits, elementsOf, membersOf, removalEdits } from "../protocol/json-text.ts";
+import { applyEdits, elementsOf, membersOf, removalEdits, withMembers } from "../protocol/json-text.ts";
 import type { JsonObject } from "../protocol/types.ts";
 import { isObject } from "./model-request.ts";
 
@@ -17,7 +17,8 @@ const tokenIdKeys = new Set(["prompt_token_ids", "token_ids"]);
 /** The answer as the agent would have got it. `body` is the parsed `json`, an object. */
 export function maskAnswer(json: string, body: JsonObject, mask: AnswerMask): string {
   const members = membersOf(json);
-  const edits = removalEdits(members, ({ key }) => isHidden(key, mask));
+  const edits = removalEdits(members, ({ key }) => mask.hideUsage && key === "usage");
+  if (mask.hideTokenIds) edits.push(...idEdits(json, members));
   for (const member of members) {
     if (member.key === "model" && typeof body.model === "string" && mask.modelName !== undefined) {
       edits.push({ start: member.valueStart, end: member.end, replacement: JSON.stringify(mask.modelName) });
@@ -27,23 +28,43 @@ export function maskAnswer(json: string, body: JsonObject, mask: AnswerMask): st
   return applyEdits(json, edits);
 }
 
-function isHidden(key: string, mask: AnswerMask): boolean {
-  return (mask.hideTokenIds && tokenIdKeys.has(key)) || (mask.hideUsage && key === "usage");
+/** vLLM writes null where it was not asked for ids. */
+function idEdits(json: string, members: JsonMember[]): TextEdit[] {
+  return members
+    .filter(({ key, valueStart }) => tokenIdKeys.has(key) && json[valueStart] === "[")
+    .map(({ valueStart, end }) => ({ start: valueStart, end, replacement: "null" }));
 }
 
 function choiceEdits(json: string, choices: JsonMember): TextEdit[] {
   if (json[choices.valueStart] !== "[") return [];
   return elementsOf(json, choices.valueStart)
     .filter(({ start }) => json[start] === "{")
-    .flatMap(({ start }) => removalEdits(membersOf(json, start), ({ key }) => tokenIdKeys.has(key)));
+    .flatMap(({ start }) => idEdits(json, membersOf(json, start)));
 }
 
 /** Null when the whole chunk would not be there without the recorder's additions. */
 export function maskChunk(json: string, chunk: JsonObject, mask: AnswerMask): string | null {
   const choices = Array.isArray(chunk.choices) ? chunk.choices : null;
-  if (mask.hideUsage && choices?.length === 0 && isObject(chunk.usage)) return null;
+  if (mask.hideUsage && isUsageChunk(chunk)) return null;
   if (mask.hideTokenIds && choices !== null && choices.length > 0 && choices.every(holdsOnlyIds)) return null;
   return maskAnswer(json, chunk, mask);
+}
+
+/** The last chunk of a stream whose usage was asked for. */
+export function isUsageChunk({ choices, usage }: JsonObject): boolean {
+  return Array.isArray(choices) && choices.length === 0 && isObject(usage);
+}
+
+/** A choice ends here. */
+export function isFinalChunk({ choices }: JsonObject): boolean {
+  return (
+    Array.isArray(choices) && choices.some((choice) => isObject(choice) && isPresent(choice.finish_reason))
+  );
+}
+
+/** vLLM names its configuration in the last chunk: the one with the usage, or, without that, the one that ends. */
+export function withFingerprint(json: string, fingerprint: string): string {
+  return withMembers(json, { system_fingerprint: JSON.stringify(fingerprint) });
 }
 
 /**

@@ -1,9 +1,10 @@
 import type { JsonObject } from "../protocol/types.ts";
 import { AnswerCollector } from "./answer-collector.ts";
 import type { AnswerMask } from "./answer-edits.ts";
-import { maskAnswer, maskChunk } from "./answer-edits.ts";
+import { isFinalChunk, isUsageChunk, maskAnswer, maskChunk, withFingerprint } from "./answer-edits.ts";
 import type { StreamEvent } from "./event-stream.ts";
 import { withData } from "./event-stream.ts";
+import { concatenate } from "./limited-body.ts";
 import { isObject } from "./model-request.ts";
 
 /** Reads one answer on its way to the agent, and shows it as it would be without the recorder. */
@@ -12,6 +13,8 @@ export interface AnswerReader {
   whole(json: string, body: JsonObject): string;
   /** One event of a stream; null when the agent is not to see it. */
   event(event: StreamEvent): Uint8Array | null;
+  /** What is still to be shown when the stream ends. */
+  end?(): Uint8Array | null;
   /** In the shape of a chat completion; null when there is none. */
   answer(): JsonObject | null;
   /** The JSON that came; put together from the events of a stream. */
@@ -22,14 +25,28 @@ export interface AnswerReader {
   readonly error: unknown;
 }
 
+/** What a model server calls its configuration; undefined until it said so, null when it names none. */
+export interface FingerprintMemory {
+  value?: string | null;
+}
+
+/** The usage follows the last choice's end at once; a server that sends this much in between sends none. */
+const maxHeldEvents = 256;
+const maxHeldBytes = 64 * 1024;
+
 /** Of chat completions. */
 export class ChatAnswerReader implements AnswerReader {
   readonly #mask: AnswerMask;
+  readonly #memory: FingerprintMemory;
   readonly #collector = new AnswerCollector();
+  /** From the first chunk that ends a choice, while the server's fingerprint is not known. */
+  #held: { event: StreamEvent; final: boolean }[] = [];
+  #heldBytes = 0;
   #whole: { json: string; body: JsonObject } | undefined;
 
-  constructor(mask: AnswerMask) {
+  constructor(mask: AnswerMask, memory: FingerprintMemory = {}) {
     this.#mask = mask;
+    this.#memory = memory;
   }
 
   get done(): boolean {
@@ -46,17 +63,25 @@ export class ChatAnswerReader implements AnswerReader {
   }
 
   event(event: StreamEvent): Uint8Array | null {
-    if (event.data === null) return event.raw;
-    if (event.data.trim() === "[DONE]") {
+    const chunk = event.data === null ? null : parseObject(event.data);
+    if (event.data === null || chunk === null) {
+      if (event.data?.trim() !== "[DONE]") return this.#pass(event, event.data, false);
       this.#collector.done = true;
-      return event.raw;
+      return joined([...this.#release(), event.raw]);
     }
-    const chunk = parseObject(event.data);
-    if (chunk === null) return event.raw;
     this.#collector.add(chunk);
+    if (this.#mask.hideUsage && isUsageChunk(chunk)) {
+      const { system_fingerprint: fingerprint } = chunk;
+      this.#memory.value = typeof fingerprint === "string" ? fingerprint : null;
+      return joined(this.#release());
+    }
     const masked = maskChunk(event.data, chunk, this.#mask);
-    if (masked === null) return null;
-    return masked === event.data ? event.raw : withData(event, masked);
+    const final = this.#mask.hideUsage && isFinalChunk(chunk) && chunk.system_fingerprint === undefined;
+    return masked === null ? null : this.#pass(event, masked, final);
+  }
+
+  end(): Uint8Array | null {
+    return joined(this.#release());
   }
 
   answer(): JsonObject | null {
@@ -68,6 +93,36 @@ export class ChatAnswerReader implements AnswerReader {
     const answer = this.#collector.answer();
     return answer === null ? null : JSON.stringify(answer);
   }
+
+  #pass(event: StreamEvent, data: string | null, final: boolean): Uint8Array | null {
+    const shown =
+      data === null || data === event.data ? event : { ...event, raw: withData(event, data), data };
+    const unknown = final && this.#memory.value === undefined;
+    if (!unknown && this.#held.length === 0) return this.#stamped(shown, final);
+    this.#held.push({ event: shown, final });
+    this.#heldBytes += shown.raw.length;
+    if (this.#held.length < maxHeldEvents && this.#heldBytes < maxHeldBytes) return null;
+    this.#memory.value = null;
+    return joined(this.#release());
+  }
+
+  #stamped(event: StreamEvent, final: boolean): Uint8Array {
+    const { value } = this.#memory;
+    if (!final || typeof value !== "string" || event.data === null) return event.raw;
+    return withData(event, withFingerprint(event.data, value));
+  }
+
+  #release(): Uint8Array[] {
+    return this.#held.splice(0).map(({ event, final }) => this.#stamped(event, final));
+  }
+}
+
+function joined(parts: Uint8Array[]): Uint8Array | null {
+  if (parts.length === 0) return null;
+  return concatenate(
+    parts,
+    parts.reduce((sum, part) => sum + part.length, 0),
+  );
 }
 
 /** Null for what is no JSON object. */

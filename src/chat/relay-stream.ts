@@ -26,6 +26,8 @@ export function relayStream(
     flush(controller) {
       const last = parser.end();
       if (last !== null) enqueueAll(controller, [last], relay);
+      const rest = relay.reader.end?.() ?? null;
+      if (rest !== null) controller.enqueue(rest);
       relay.onWhole?.();
     },
   });

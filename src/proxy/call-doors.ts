@@ -11,6 +11,7 @@ import { forwardModelCall } from "./model-call.ts";
 import type { ProxyStatistics, Refusal } from "./counts.ts";
 import { createCounts } from "./counts.ts";
 import { errorAnswer } from "./error-answer.ts";
+import { Fingerprints } from "./fingerprints.ts";
 import type { KnownAttempts } from "./known-attempts.ts";
 import { createKnownAttempts } from "./known-attempts.ts";
 import { passThrough } from "./pass-through.ts";
@@ -61,6 +62,7 @@ export class CallDoors {
     this.surroundings = {
       fetch: options.fetch ?? directFetch,
       counts: createCounts(),
+      fingerprints: new Fingerprints(),
       log,
       now,
       firstByteTimeoutMs: options.firstByteTimeoutMs ?? 600_000,

@@ -15,11 +15,10 @@ export const chatRoute: RecordedRoute = {
       ...(requestDefaults === undefined ? {} : { defaults: requestDefaults }),
     });
   },
-  reader: ({ modelName, wantsTokenIds, wantsUsage }, _upstream, recorded) =>
-    new ChatAnswerReader({
-      modelName,
-      hideTokenIds: recorded && !wantsTokenIds,
-      hideUsage: recorded && !wantsUsage,
-    }),
+  reader: ({ modelName, wantsTokenIds, wantsUsage }, { recorded, fingerprint }) =>
+    new ChatAnswerReader(
+      { modelName, hideTokenIds: recorded && !wantsTokenIds, hideUsage: recorded && !wantsUsage },
+      fingerprint,
+    ),
   chatBody: (body) => body,
 };

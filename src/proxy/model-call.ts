@@ -17,12 +17,14 @@ import { countIn } from "./counts.ts";
 import { errorAnswer } from "./error-answer.ts";
 import type { RecordedRoute } from "./recorded-route.ts";
 import type { OpenCall } from "./recorder.ts";
+import type { Fingerprints } from "./fingerprints.ts";
 import { forwardedRequestHeaders, UpstreamCall } from "./upstream-call.ts";
 import type { Upstream } from "./upstreams.ts";
 
 export interface CallSurroundings {
   fetch: DirectFetch;
   counts: ProxyCounts;
+  fingerprints: Fingerprints;
   log: Logger;
   now: () => number;
   firstByteTimeoutMs: number;
@@ -126,8 +128,9 @@ class ModelCall {
   }
 
   #reader(): AnswerReader {
-    const { route, request, upstream, recording } = this.#options;
-    return route.reader(request, upstream, recording !== null);
+    const { surroundings, route, request, upstream, recording } = this.#options;
+    const fingerprint = surroundings.fingerprints.of(upstream);
+    return route.reader(request, { recorded: recording !== null, fingerprint });
   }
 
   #fail(failure: CallFailure): Response {

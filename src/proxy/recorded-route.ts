@@ -1,4 +1,4 @@
-import type { AnswerReader } from "../chat/answer-reader.ts";
+import type { AnswerReader, FingerprintMemory } from "../chat/answer-reader.ts";
 import type { ModelRequest } from "../chat/model-request.ts";
 import type { JsonObject } from "../protocol/types.ts";
 import type { Upstream } from "./upstreams.ts";
@@ -10,9 +10,15 @@ export interface RecordedRoute {
   /** The JSON for the model server; with what a record needs when the call is recorded. */
   requestText(request: ModelRequest, upstream: Upstream, recorded: boolean): string;
   /** A reader for one answer. */
-  reader(request: ModelRequest, upstream: Upstream, recorded: boolean): AnswerReader;
+  reader(request: ModelRequest, options: ReaderOptions): AnswerReader;
   /** The request in the shape of a chat completion, for the normalised span. */
   chatBody(body: JsonObject): JsonObject;
   /** The body of an error as the agent's API writes it; unchanged when absent. */
   errorText?(text: string): string;
+}
+
+export interface ReaderOptions {
+  recorded: boolean;
+  /** Of the model server that answers. */
+  fingerprint: FingerprintMemory;
 }

@@ -1,4 +1,4 @@
-import { ChatAnswerReader, parseObject } from "../chat/answer-reader.ts";
+import { ChatAnswerReader, type FingerprintMemory, parseObject } from "../chat/answer-reader.ts";
 import { answerFailure, type CallFailure, noAnswer, streamFailure } from "../chat/call-failure.ts";
 import { readLimited } from "../chat/limited-body.ts";
 import { type ModelRequest, readModelRequest, recordedRequestText } from "../chat/model-request.ts";
@@ -26,7 +26,7 @@ const maxRefusalBytes = 64 * 1024;
  * and hands the answer on as it would have been without that. Every other request passes unchanged.
  */
 export function traceChatCalls(trace: CallTrace): DirectFetch {
-  const server = { refusesIds: false };
+  const server: KnownServer = { refusesIds: false, fingerprint: {} };
   return async (url, options = {}) => {
     const request = chatRequestOf(url, options);
     return request === null
@@ -42,22 +42,22 @@ function chatRequestOf(url: string, { method, body }: DirectFetchOptions): Model
   return read.ok ? read.request : null;
 }
 
+/** What all calls of one client have learned of its server. */
+interface KnownServer {
+  refusesIds: boolean;
+  fingerprint: FingerprintMemory;
+}
+
 class TracedExchange {
   readonly #trace: CallTrace;
   readonly #request: ModelRequest;
   readonly #options: DirectFetchOptions;
-  /** Of all calls of one client: whether their server knows what we ask for. */
-  readonly #server: { refusesIds: boolean };
+  readonly #server: KnownServer;
   readonly #startTime: number;
   #asked = false;
   #over = false;
 
-  constructor(
-    trace: CallTrace,
-    request: ModelRequest,
-    options: DirectFetchOptions,
-    server: { refusesIds: boolean },
-  ) {
+  constructor(trace: CallTrace, request: ModelRequest, options: DirectFetchOptions, server: KnownServer) {
     this.#trace = trace;
     this.#request = request;
     this.#options = options;
@@ -124,10 +124,10 @@ class TracedExchange {
 
   #reader(): ChatAnswerReader {
     const { wantsTokenIds, wantsUsage } = this.#request;
-    return new ChatAnswerReader({
-      hideTokenIds: this.#asked && !wantsTokenIds,
-      hideUsage: this.#asked && !wantsUsage,
-    });
+    return new ChatAnswerReader(
+      { hideTokenIds: this.#asked && !wantsTokenIds, hideUsage: this.#asked && !wantsUsage },
+      this.#server.fingerprint,
+    );
   }
 
   #end(answer: JsonObject | null, failure: CallFailure | null, abortedByClient = this.#aborted): void {

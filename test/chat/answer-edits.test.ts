@@ -27,10 +27,12 @@ const answer = fc.record(
   { requiredKeys: ["id"] },
 );
 
+/** vLLM writes null where ids were not asked for. */
 function withoutIds(value: unknown): unknown {
   if (typeof value !== "object" || value === null || Array.isArray(value)) return value;
+  const isIds = (key: string, item: unknown) => key.endsWith("token_ids") && Array.isArray(item);
   return Object.fromEntries(
-    Object.entries(value).filter(([key]) => key !== "token_ids" && key !== "prompt_token_ids"),
+    Object.entries(value).map(([key, item]) => [key, isIds(key, item) ? null : item]),
   );
 }
 

@@ -118,6 +118,8 @@ export interface FakePiece {
   token_ids: number[];
 }
 
+const fingerprint = "vllm-0.26.0-6e1d2c3b";
+
 export interface FakeReply {
   id?: string;
   prompt_token_ids: number[];
@@ -127,7 +129,7 @@ export interface FakeReply {
   usage?: { prompt_tokens: number; completion_tokens: number };
 }
 
-/** The reply as vLLM sends it for this request: plain or streamed, ids and usage only where they were asked for. */
+/** The reply as vLLM sends it for this request: plain or streamed, ids, usage and fingerprint where vLLM puts them. */
 export function replyAs(request: FakeRequest, reply: FakeReply): FakeAnswer {
   if (request.body.stream !== true) return { parts: [JSON.stringify(plainReply(request, reply))] };
   return {
@@ -162,11 +164,12 @@ function plainReply(request: FakeRequest, reply: FakeReply): object {
         logprobs: null,
         finish_reason: reply.finish_reason ?? "stop",
         stop_reason: null,
-        ...(withIds ? { token_ids: reply.pieces.flatMap(({ token_ids }) => token_ids) } : {}),
+        token_ids: withIds ? reply.pieces.flatMap(({ token_ids }) => token_ids) : null,
       },
     ],
+    system_fingerprint: fingerprint,
     usage: usageOf(reply),
-    ...(withIds ? { prompt_token_ids: reply.prompt_token_ids } : {}),
+    prompt_token_ids: withIds ? reply.prompt_token_ids : null,
   };
 }
 
@@ -184,23 +187,28 @@ export function streamEvents(request: FakeRequest, reply: FakeReply): string[] {
     delta,
     logprobs: null,
     finish_reason,
-    ...(withIds && token_ids !== undefined ? { token_ids } : {}),
+    ...(token_ids === undefined ? {} : { token_ids: withIds ? token_ids : null }),
   });
   const first = {
     ...envelope,
     choices: [choice({ role: "assistant", content: "" }, null)],
-    ...(withIds ? { prompt_token_ids: reply.prompt_token_ids } : {}),
+    prompt_token_ids: withIds ? reply.prompt_token_ids : null,
   };
+  const withUsage = request.body.stream_options?.include_usage === true;
   const chunks: object[] = [first];
   reply.pieces.forEach((piece, index) => {
     const delta = piece.delta ?? { content: piece.text ?? "" };
     const last = index === reply.pieces.length - 1;
     if (Object.keys(delta).length === 0 && !last && !withIds) return;
     const finish = last ? (reply.finish_reason ?? "stop") : null;
-    chunks.push({ ...envelope, choices: [choice(delta, finish, piece.token_ids)] });
+    chunks.push({
+      ...envelope,
+      choices: [choice(delta, finish, piece.token_ids)],
+      ...(last && !withUsage ? { system_fingerprint: fingerprint } : {}),
+    });
   });
-  if (request.body.stream_options?.include_usage === true) {
-    chunks.push({ ...envelope, choices: [], usage: usageOf(reply) });
+  if (withUsage) {
+    chunks.push({ ...envelope, choices: [], usage: usageOf(reply), system_fingerprint: fingerprint });
   }
   return chunks.map((chunk) => `data: ${JSON.stringify(chunk)}\n\n`);
 }
