@@ -48,5 +48,13 @@ export const spanSchema = wireLooseObject({
   resource: wireObject({ attributes: attributesSchema, schema_url: v.string() }),
 }) satisfies v.GenericSchema<unknown, Span>;
 
+/** The most spans of one batch, as each may be answered with a reason of its own. */
+const mostSpans = 100_000;
+
 /** Each span of a batch is judged on its own. */
-export const spanBatchSchema = wireObject({ spans: v.array(v.unknown()) });
+export const spanBatchSchema = wireObject({
+  spans: v.pipe(
+    v.array(v.unknown()),
+    v.maxLength(mostSpans, `Input should have at most ${mostSpans} spans: send several batches`),
+  ),
+});

@@ -21,7 +21,10 @@ export const wireNumber = v.pipe(
 );
 
 export const wireInteger = v.pipe(
-  v.custom<number>((value) => Number.isSafeInteger(receivedNumber(value)), "Input should be a valid integer"),
+  v.custom<number>(
+    (value) => Number.isSafeInteger(receivedNumber(value)),
+    "Input should be an integer between -(2^53 - 1) and 2^53 - 1",
+  ),
   v.transform((value) => receivedNumber(value) as number),
 );
 
