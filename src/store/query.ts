@@ -51,8 +51,8 @@ export function listPage<Row>(db: Database, listing: Listing): RowPage<Row> {
   return { rows, limit, offset, total };
 }
 
-/** Q-6, for the pages that are empty without asking the tables. */
-export function requirePage(paging: Paging): { limit: number; offset: number } {
+/** */
+function requirePage(paging: Paging): { limit: number; offset: number } {
   const { limit = -1, offset = 0 } = paging;
   if (limit === 0 || limit < -1) {
     throw new StoreRequestError(400, "Limit must be greater than 0 or -1 for no limit");

@@ -38,7 +38,6 @@ import { releaseFile } from "./holder.ts";
 import { Holds } from "./hold.ts";
 import type { Hold } from "./hold.ts";
 import { Operations } from "./operations.ts";
-import { requirePage } from "./query.ts";
 import type { RowPage } from "./query.ts";
 import type { StatusChange } from "./rollout-table.ts";
 import { RolloutWaits } from "./rollout-waits.ts";
@@ -232,10 +231,9 @@ export class SqliteStore implements StoreApi {
 
   async querySpans(query: SpanQuery): Promise<Page<Span>> {
     await this.#scan();
-    if (query.attempt_id !== "latest") return this.#listSpans(query);
-    const latest = this.#tables.attempts.latest(query.rollout_id);
-    if (latest !== null) return this.#listSpans({ ...query, attempt_id: latest.attempt_id });
-    return { items: [], ...requirePage(query), total: 0 };
+    const latest = query.attempt_id === "latest" ? this.#tables.attempts.latest(query.rollout_id) : null;
+    // Without any attempt the page is empty: none has the id "latest".
+    return this.#listSpans(latest === null ? query : { ...query, attempt_id: latest.attempt_id });
   }
 
   async nextSequenceId(rolloutId: string, _attemptId: string): Promise<number> {

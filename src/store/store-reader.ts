@@ -3,7 +3,6 @@ import { existsSync, statSync } from "node:fs";
 import { AglError, messageOf } from "../errors.ts";
 import type { Paging, RolloutQuery, SpanQuery, StoreApi } from "../protocol/store-api.ts";
 import type { Attempt, AttemptedRollout, Page, Rollout, Span } from "../protocol/types.ts";
-import { requirePage } from "./query.ts";
 import type { RowPage } from "./query.ts";
 import { attemptedRolloutOf, attemptOf, spanOf } from "./rows.ts";
 import { requireReadableFile } from "./schema.ts";
@@ -86,12 +85,10 @@ export class StoreReader implements StoreReading {
   }
 
   async querySpans(query: SpanQuery): Promise<Page<Span>> {
-    let attemptId = query.attempt_id;
-    if (attemptId === "latest") attemptId = this.#tables.attempts.latest(query.rollout_id)?.attempt_id;
-    if (query.attempt_id === "latest" && attemptId === undefined) {
-      return { items: [], ...requirePage(query), total: 0 };
-    }
-    return pageOf(this.#tables.spans.list({ ...query, attempt_id: attemptId }), ({ json }) => spanOf(json));
+    const latest = query.attempt_id === "latest" ? this.#tables.attempts.latest(query.rollout_id) : null;
+    // Without any attempt the page is empty: none has the id "latest".
+    const ofAttempt = latest === null ? query : { ...query, attempt_id: latest.attempt_id };
+    return pageOf(this.#tables.spans.list(ofAttempt), ({ json }) => spanOf(json));
   }
 
   async close(): Promise<void> {
