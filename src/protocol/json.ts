@@ -29,7 +29,7 @@ const token = /-?\bInfinity\b|\bNaN\b/g;
 
 /**
  * Throws SyntaxError for what is not JSON, apart from Python's three tokens. The names of members that
- * look like integers are marked until `stringifyJson` writes them.
+ * look like integers, or mean something to JavaScript, are marked until `stringifyJson` writes them.
  */
 export function parseJson(text: string): unknown {
   return parseExactNumbers(markKeys(text) ?? text);
