@@ -5,7 +5,10 @@ interface CollectedChoice {
   index: number;
   message: JsonObject;
   toolCalls: CollectedToolCall[];
-  logprobs: unknown[];
+  /** Of a text completion, which has no message. */
+  text: string | undefined;
+  promptTokenIds: unknown;
+  logprobs: { [list: string]: unknown[] } | null;
   finish_reason: unknown;
   stop_reason: unknown;
   token_ids: unknown[];
@@ -32,7 +35,7 @@ export class AnswerCollector {
 
   add(chunk: JsonObject): void {
     if (chunk.error !== undefined && chunk.error !== null) this.error ??= chunk.error;
-    for (const key of ["id", "created", "model", "service_tier", "system_fingerprint"]) {
+    for (const key of ["id", "object", "created", "model", "service_tier", "system_fingerprint"]) {
       if (this.#envelope[key] === undefined && chunk[key] !== undefined) this.#envelope[key] = chunk[key];
     }
     this.#promptTokenIds ??= chunk.prompt_token_ids;
@@ -47,8 +50,8 @@ export class AnswerCollector {
     if (this.#envelope.id === undefined && this.#choices.size === 0) return null;
     const choices = [...this.#choices.values()].sort((one, other) => one.index - other.index).map(toChoice);
     return {
-      object: "chat.completion",
       ...this.#envelope,
+      object: objectOf(this.#envelope.object),
       choices,
       usage: this.#usage ?? null,
       prompt_token_ids: this.#promptTokenIds ?? null,
@@ -58,10 +61,10 @@ export class AnswerCollector {
   #addChoice(chunk: JsonObject): void {
     const choice = this.#choice(typeof chunk.index === "number" ? chunk.index : 0);
     this.#promptTokenIds ??= chunk.prompt_token_ids;
+    choice.promptTokenIds ??= chunk.prompt_token_ids;
     if (Array.isArray(chunk.token_ids)) for (const id of chunk.token_ids) choice.token_ids.push(id);
-    if (isObject(chunk.logprobs) && Array.isArray(chunk.logprobs.content)) {
-      for (const entry of chunk.logprobs.content) choice.logprobs.push(entry);
-    }
+    if (isObject(chunk.logprobs)) addLogprobs(choice, chunk.logprobs);
+    if (typeof chunk.text === "string") choice.text = (choice.text ?? "") + chunk.text;
     choice.finish_reason = chunk.finish_reason ?? choice.finish_reason;
     choice.stop_reason = chunk.stop_reason ?? choice.stop_reason;
     if (isObject(chunk.delta)) addDelta(choice, chunk.delta);
@@ -74,7 +77,9 @@ export class AnswerCollector {
         index,
         message: { role: "assistant", content: null },
         toolCalls: [],
-        logprobs: [],
+        text: undefined,
+        promptTokenIds: undefined,
+        logprobs: null,
         finish_reason: null,
         stop_reason: null,
         token_ids: [],
@@ -82,6 +87,21 @@ export class AnswerCollector {
       this.#choices.set(index, choice);
     }
     return choice;
+  }
+}
+
+/** A plain answer is no chunk. */
+function objectOf(object: unknown): unknown {
+  return object === "text_completion" ? object : "chat.completion";
+}
+
+/** Lists of the same length as the chunk's tokens; their names differ between the two APIs. */
+function addLogprobs(choice: CollectedChoice, logprobs: JsonObject): void {
+  for (const [name, entries] of Object.entries(logprobs)) {
+    if (!Array.isArray(entries)) continue;
+    choice.logprobs ??= {};
+    const collected = (choice.logprobs[name] ??= []);
+    for (const entry of entries) collected.push(entry);
   }
 }
 
@@ -132,12 +152,14 @@ function toChoice(choice: CollectedChoice): JsonObject {
     type: type ?? "function",
     function: { name, arguments: text },
   }));
+  const message = tool_calls.length === 0 ? choice.message : withToolCalls(choice.message, tool_calls);
   return {
     index: choice.index,
-    message: tool_calls.length === 0 ? choice.message : withToolCalls(choice.message, tool_calls),
-    logprobs: choice.logprobs.length === 0 ? null : { content: choice.logprobs },
+    ...(choice.text === undefined ? { message } : { text: choice.text }),
+    logprobs: choice.logprobs,
     finish_reason: choice.finish_reason,
     stop_reason: choice.stop_reason,
+    ...(choice.promptTokenIds === undefined ? {} : { prompt_token_ids: choice.promptTokenIds }),
     token_ids: choice.token_ids,
   };
 }

@@ -12,6 +12,7 @@ export interface CallEnd {
 export function inexactReason({ answer, failure, abortedByClient }: CallEnd): string | null {
   if (abortedByClient) return "aborted_by_client";
   if (failure !== null || answer === null) return "failed";
+  if (hasSeveralPrompts(answer)) return "several_prompts";
   const promptIds = promptTokenIds(answer);
   const responses = responseTokenIds(answer);
   if (promptIds === null) return "no_prompt_token_ids";
@@ -34,6 +35,14 @@ export function choicesOf(answer: JsonObject): JsonObject[] {
 export function promptTokenIds(answer: JsonObject): unknown[] | null {
   const ids = answer.prompt_token_ids ?? choicesOf(answer)[0]?.prompt_token_ids;
   return Array.isArray(ids) && ids.length > 0 ? ids : null;
+}
+
+/** A text completion answers a list of prompts with a choice each. */
+function hasSeveralPrompts(answer: JsonObject): boolean {
+  const prompts = choicesOf(answer)
+    .map(({ prompt_token_ids }) => prompt_token_ids)
+    .filter(Array.isArray);
+  return prompts.some((ids) => ids.join() !== prompts[0]?.join());
 }
 
 /** One list per choice; null when the server sent none. */

@@ -13,7 +13,7 @@ export type Refusal = (typeof refusals)[number];
 
 /** What the proxy did since it was made. */
 export interface ProxyCounts {
-  /** Chat calls of an attempt, refused ones included. */
+  /** Recorded calls, refused ones included. */
   calls: number;
   streamed: number;
   failed: number;
@@ -24,7 +24,7 @@ export interface ProxyCounts {
   stale: number;
   /** Answered calls whose ids cannot be trusted, by reason. */
   inexact: { [reason: string]: number };
-  /** Chat calls without ids: forwarded, not recorded. */
+  /** Calls that name no attempt: forwarded, not recorded. */
   unattributed: number;
   /** Calls of other routes, forwarded and not recorded, by route. */
   unrecorded: { [route: string]: number };

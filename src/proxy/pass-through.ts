@@ -1,5 +1,5 @@
 import { relayedHeaders } from "../chat/relayed-headers.ts";
-import { type ModelRequest, defaultMembers } from "../chat/model-request.ts";
+import type { ModelRequest } from "../chat/model-request.ts";
 import { withMembers } from "../protocol/json-text.ts";
 import type { CallSurroundings } from "./model-call.ts";
 import { countIn } from "./counts.ts";
@@ -9,7 +9,6 @@ import type { Upstream } from "./upstreams.ts";
 
 /** Routes that ask a model and change nothing; a model server's administration is not among them. */
 export const passedRoutes = [
-  "completions",
   "embeddings",
   "messages",
   "messages/count_tokens",
@@ -38,10 +37,7 @@ export async function passThrough(options: {
     const response = await exchange.send(surroundings.fetch, upstream, `/${route}`, {
       method: "POST",
       headers: forwardedRequestHeaders(clientHeaders),
-      body: withMembers(request.text, {
-        ...(takesDefaults(route) ? defaultMembers(request.body, upstream.requestDefaults ?? {}) : {}),
-        model: JSON.stringify(upstream.model),
-      }),
+      body: withMembers(request.text, { model: JSON.stringify(upstream.model) }),
     });
     exchange.firstByteCame();
     const body = response.body === null ? null : relayed(response.body, exchange);
@@ -52,11 +48,6 @@ export async function passThrough(options: {
     const failure = exchange.failureOf(error);
     return errorAnswer(failure.type === "upstream_timeout" ? 504 : 502, failure.type, failure.message);
   }
-}
-
-/** Embeddings and scores know no sampling; the other APIs have other names for theirs. */
-function takesDefaults(route: string): boolean {
-  return route === "completions";
 }
 
 function relayed(body: ReadableStream<Uint8Array>, exchange: UpstreamCall): ReadableStream<Uint8Array> {

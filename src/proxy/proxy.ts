@@ -3,11 +3,11 @@ import type { DirectFetch } from "../client/loopback-fetch.ts";
 import { messageOf } from "../errors.ts";
 import type { Logger } from "../log.ts";
 import type { StoreApi } from "../protocol/store-api.ts";
-import { chatRoute } from "./chat-route.ts";
 import { CallDoors } from "./call-doors.ts";
 import type { ProxyStatistics } from "./counts.ts";
 import { errorAnswer } from "./error-answer.ts";
 import { passedRoutes } from "./pass-through.ts";
+import { recordedRoutes } from "./recorded-routes.ts";
 import type { Upstream } from "./upstreams.ts";
 
 export type SpanSink = Pick<StoreApi, "nextSequenceId" | "addSpans" | "queryAttempts">;
@@ -60,7 +60,9 @@ function proxyApp(doors: CallDoors): Hono {
   for (const prefix of ["", attempt]) {
     for (const version of ["/v1", ""]) {
       app.get(`${prefix}${version}/models`, (context) => doors.models(context));
-      app.post(`${prefix}${version}/chat/completions`, (context) => doors.record(context, chatRoute));
+      for (const [route, recorded] of Object.entries(recordedRoutes)) {
+        app.post(`${prefix}${version}/${route}`, (context) => doors.record(context, recorded));
+      }
       for (const route of passedRoutes) {
         app.post(`${prefix}${version}/${route}`, (context) => doors.pass(context, route));
       }

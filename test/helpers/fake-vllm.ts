@@ -131,11 +131,73 @@ export interface FakeReply {
 
 /** The reply as vLLM sends it for this request: plain or streamed, ids, usage and fingerprint where vLLM puts them. */
 export function replyAs(request: FakeRequest, reply: FakeReply): FakeAnswer {
-  if (request.body.stream !== true) return { parts: [JSON.stringify(plainReply(request, reply))] };
+  const textual = request.path.endsWith("/completions") && !request.path.endsWith("/chat/completions");
+  if (request.body.stream !== true) {
+    const answer = textual ? plainText(request, reply) : plainReply(request, reply);
+    return { parts: [JSON.stringify(answer)] };
+  }
   return {
     headers: { "content-type": "text/event-stream; charset=utf-8" },
-    parts: [...streamEvents(request, reply), "data: [DONE]\n\n"],
+    parts: [...(textual ? textEvents : streamEvents)(request, reply), "data: [DONE]\n\n"],
   };
+}
+
+function textEnvelope(request: FakeRequest, reply: FakeReply) {
+  const { model } = request.body;
+  return { id: reply.id ?? "cmpl-1", object: "text_completion", created: 1767000000, model };
+}
+
+function textChoice(
+  request: FakeRequest,
+  reply: FakeReply,
+  pieces: FakePiece[],
+  first: boolean,
+  last: boolean,
+) {
+  const withIds = request.body.return_token_ids === true;
+  const tokens = pieces.flatMap(({ token_ids }) => token_ids);
+  return {
+    index: 0,
+    text: pieces.map(({ text = "" }) => text).join(""),
+    logprobs:
+      request.body.logprobs === 1
+        ? { tokens: tokens.map(String), token_logprobs: tokens.map(() => -1) }
+        : null,
+    finish_reason: last ? (reply.finish_reason ?? "stop") : null,
+    stop_reason: null,
+    prompt_token_ids: withIds && first ? reply.prompt_token_ids : null,
+    token_ids: withIds ? tokens : null,
+  };
+}
+
+function plainText(request: FakeRequest, reply: FakeReply): object {
+  return {
+    ...textEnvelope(request, reply),
+    choices: [textChoice(request, reply, reply.pieces, true, true)],
+    system_fingerprint: fingerprint,
+    usage: usageOf(reply),
+  };
+}
+
+function textEvents(request: FakeRequest, reply: FakeReply): string[] {
+  const withUsage = request.body.stream_options?.include_usage === true;
+  const chunks: object[] = reply.pieces.map((piece, index) => {
+    const last = index === reply.pieces.length - 1;
+    return {
+      ...textEnvelope(request, reply),
+      choices: [textChoice(request, reply, [piece], index === 0, last)],
+      ...(last && !withUsage ? { system_fingerprint: fingerprint } : {}),
+    };
+  });
+  if (withUsage) {
+    chunks.push({
+      ...textEnvelope(request, reply),
+      choices: [],
+      usage: usageOf(reply),
+      system_fingerprint: fingerprint,
+    });
+  }
+  return chunks.map((chunk) => `data: ${JSON.stringify(chunk)}\n\n`);
 }
 
 function usageOf(reply: FakeReply) {
