@@ -1,6 +1,6 @@
 import * as v from "valibot";
 import { exactNumber, isJsonObject, numberOf, numberText } from "./json.ts";
-import type { Attributes } from "./types.ts";
+import type { Attributes, AttributeValue } from "./types.ts";
 
 /**
  * D-9: strings, booleans, numbers, and arrays of one kind of these. Arrays that mix integers and floats
@@ -13,6 +13,12 @@ export const attributesSchema = v.pipe(
   ),
   v.transform(withUniformArrays),
 );
+
+/** The value as a span's attribute, its array made uniform; undefined for what is none. */
+export function attributeValue(value: unknown): AttributeValue | undefined {
+  if (!isAttribute(value)) return undefined;
+  return (Array.isArray(value) && isMixed(value) ? uniform(value) : value) as AttributeValue;
+}
 
 function isScalar(value: unknown): boolean {
   return typeof value === "string" || typeof value === "boolean" || numberOf(value) !== undefined;

@@ -2,9 +2,11 @@ import type { StoreApi } from "../protocol/store-api.ts";
 import { attributeKeys } from "../protocol/semconv.ts";
 import { numberText } from "../protocol/json.ts";
 import type { Span } from "../protocol/types.ts";
-import type { ReceivedSpan } from "./otlp-request.ts";
+import type { ReceivedSpan } from "./otlp-span.ts";
 
 export interface OtlpOutcome {
+  /** Spans that are in the store now, or were before. */
+  taken: number;
   /** Spans that name no rollout and attempt. */
   unattributed: number;
   /** Why the store did not take spans; the others are stored. */
@@ -24,8 +26,9 @@ export async function storeReceivedSpans(
       return { ...span, sequence_id: number };
     }),
   );
-  const { rejected } = await store.addSpans(spans);
+  const { stored, duplicates, rejected } = await store.addSpans(spans);
   return {
+    taken: stored + duplicates,
     unattributed: received.length - attributed.length,
     refusals: rejected.map(({ detail }) => detail),
   };

@@ -1,65 +1,71 @@
 import type { Context } from "hono";
-import { gunzipSync } from "node:zlib";
-import { messageOf } from "../errors.ts";
 import type { Logger } from "../log.ts";
+import { attributeKeys } from "../protocol/semconv.ts";
 import type { StoreApi } from "../protocol/store-api.ts";
-import { storeReceivedSpans } from "./otlp-intake.ts";
-import { readOtlpRequest, type ReceivedSpan } from "./otlp-request.ts";
-import { ProtobufError } from "./protobuf-reader.ts";
-import { BodyTooLarge, readBytes } from "./request-body.ts";
+import { unpackBody } from "./content-encoding.ts";
+import { failureOf, type Failure } from "./failure.ts";
+import { type OtlpEncoding, otlpEncodings, protobufEncoding } from "./otlp-encoding.ts";
+import { type OtlpOutcome, storeReceivedSpans } from "./otlp-intake.ts";
+import { PayloadError } from "./payload-error.ts";
+import { readBytes } from "./request-body.ts";
 
-const protobuf = "application/x-protobuf";
+const maxMessageLength = 1_000;
 
-/** `POST /v1/traces`: OTLP over HTTP, as Python's tracers send it. Exporters repeat 5xx, so a fault of theirs is a 400. */
+/** `POST /v1/traces`: OTLP over HTTP. Exporters repeat 5xx, so a fault of theirs is a 4xx. */
 export function otlpTraces(context: { store: StoreApi; maxBodyBytes: number; log: Logger }) {
   const { store, maxBodyBytes, log } = context;
   return async (c: Context): Promise<Response> => {
     const type = (c.req.header("content-type") ?? "").split(";")[0]!.trim();
-    if (type !== protobuf) {
-      return answer(c, 400, statusMessage(`content type ${type || "missing"}: send ${protobuf}`));
-    }
-    let received: ReceivedSpan[];
+    const encoding = otlpEncodings.find(({ contentType }) => contentType === type);
     try {
-      received = readOtlpRequest(unpacked(c, await readBytes(c, maxBodyBytes), maxBodyBytes));
+      if (encoding === undefined) throw unknownType(type);
+      const body = await readBytes(c, maxBodyBytes);
+      const unpacked = unpackBody(body, c.req.header("content-encoding"), maxBodyBytes);
+      const outcome = await storeReceivedSpans(store, encoding.read(unpacked));
+      return answerOutcome(c, encoding, outcome, log);
     } catch (error) {
-      if (error instanceof BodyTooLarge) throw error;
-      const reason = error instanceof ProtobufError ? error.message : `the body: ${messageOf(error)}`;
-      return answer(c, 400, statusMessage(`no ExportTraceServiceRequest: ${reason}`));
+      const { status, detail } = failureOf(error, { path: c.req.path, log });
+      return refuse(c, encoding ?? protobufEncoding, status, String(detail));
     }
-    const { unattributed, refusals } = await storeReceivedSpans(store, received);
-    if (unattributed > 0) {
-      log.warning("received spans that name no rollout and attempt are dropped", { spans: unattributed });
-    }
-    if (refusals.length === 0) return answer(c, 200, new Uint8Array());
-    log.warning("the store refused received spans", { spans: refusals.length, detail: refusals[0] });
-    return answer(c, 400, statusMessage(`${refusals.length} spans refused: ${refusals[0]}`));
   };
 }
 
-function unpacked(c: Context, bytes: Uint8Array, maxOutputLength: number): Uint8Array {
-  if (c.req.header("content-encoding")?.trim().toLowerCase() !== "gzip") return bytes;
-  try {
-    return gunzipSync(bytes, { maxOutputLength });
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === "ERR_BUFFER_TOO_LARGE")
-      throw new BodyTooLarge(maxOutputLength);
-    throw error;
-  }
+function unknownType(type: string): PayloadError {
+  const types = otlpEncodings.map(({ contentType }) => contentType).join(" or ");
+  return new PayloadError(`content type ${type || "missing"}: send ${types}`);
 }
 
-function answer(c: Context, status: 200 | 400, body: Uint8Array): Response {
+/** What went wrong with some spans is told with the success, as long as others are stored. */
+function answerOutcome(c: Context, encoding: OtlpEncoding, outcome: OtlpOutcome, log: Logger): Response {
+  const { taken, unattributed, refusals } = outcome;
+  const rejectedSpans = unattributed + refusals.length;
+  if (rejectedSpans === 0) return answer(c, encoding, 200, encoding.response(null));
+  const errorMessage = describe(outcome);
+  log.warning("received spans are not stored", { spans: rejectedSpans, taken, reason: errorMessage });
+  // Spans of no attempt are usual: tracers also work outside of one.
+  if (taken === 0 && refusals.length > 0) return refuse(c, encoding, 400, errorMessage);
+  return answer(c, encoding, 200, encoding.response({ rejectedSpans, errorMessage }));
+}
+
+function describe({ unattributed, refusals }: OtlpOutcome): string {
+  const { rolloutId, attemptId } = attributeKeys;
+  const parts = [
+    ...(refusals.length > 0 ? [`${refusals.length} spans refused: ${refusals[0]}`] : []),
+    ...(unattributed > 0 ? [`${unattributed} spans name no ${rolloutId} and ${attemptId}`] : []),
+  ];
+  return parts.join("; ").slice(0, maxMessageLength);
+}
+
+function refuse(c: Context, encoding: OtlpEncoding, status: Failure["status"], message: string): Response {
+  return answer(c, encoding, status, encoding.status(message.slice(0, maxMessageLength)));
+}
+
+function answer(c: Context, encoding: OtlpEncoding, status: 200 | Failure["status"], body: Uint8Array) {
   const accepted = (c.req.header("accept-encoding") ?? "")
     .split(",")
     .map((item) => item.split(";")[0]!.trim());
-  if (!accepted.includes("gzip"))
-    return c.body(body as Uint8Array<ArrayBuffer>, status, { "content-type": protobuf });
-  const headers = { "content-type": protobuf, "content-encoding": "gzip" };
-  return c.body(Bun.gzipSync(body as Uint8Array<ArrayBuffer>), status, headers);
-}
-
-/** A `google.rpc.Status` with a message (field 2) only. */
-function statusMessage(message: string): Uint8Array {
-  const text = new TextEncoder().encode(message.slice(0, 1_000));
-  const length = text.length < 128 ? [text.length] : [(text.length & 0x7f) | 0x80, text.length >> 7];
-  return new Uint8Array([0x12, ...length, ...text]);
+  const headers = { "content-type": encoding.contentType };
+  const bytes = body as Uint8Array<ArrayBuffer>;
+  if (!accepted.includes("gzip")) return c.body(bytes, status, headers);
+  return c.body(Bun.gzipSync(bytes), status, { ...headers, "content-encoding": "gzip" });
 }

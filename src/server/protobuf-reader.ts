@@ -1,5 +1,11 @@
+import { MessageBudget, PayloadError } from "./payload-error.ts";
+
 /** Bytes that are no protobuf message, or not the expected one. */
-export class ProtobufError extends Error {}
+export class ProtobufError extends PayloadError {
+  constructor(reason: string) {
+    super(`not the expected protobuf message: ${reason}`);
+  }
+}
 
 const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
 
@@ -9,10 +15,13 @@ const wireTypes = { varint: 0, fixed64: 1, bytes: 2, fixed32: 5 } as const;
 export class ProtobufReader {
   readonly #bytes: Uint8Array;
   readonly #view: DataView;
+  readonly #budget: MessageBudget;
   #position = 0;
   #wireType = 0;
 
-  constructor(bytes: Uint8Array) {
+  constructor(bytes: Uint8Array, budget: MessageBudget = new MessageBudget()) {
+    budget.take();
+    this.#budget = budget;
     this.#bytes = bytes;
     this.#view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   }
@@ -37,7 +46,7 @@ export class ProtobufReader {
   }
 
   message(): ProtobufReader {
-    return new ProtobufReader(this.bytes());
+    return new ProtobufReader(this.bytes(), this.#budget);
   }
 
   unsigned(): bigint {

@@ -1,11 +1,10 @@
 import { Hono } from "hono";
 import type { Context } from "hono";
-import { AglError, StoreRequestError, messageOf } from "../errors.ts";
 import { silentLogger } from "../log.ts";
 import type { Logger } from "../log.ts";
 import { stringifyJson } from "../protocol/json.ts";
 import type { StoreApi } from "../protocol/store-api.ts";
-import { BodyTooLarge } from "./request-body.ts";
+import { failureOf } from "./failure.ts";
 import { answerOtherwise } from "./route-fallback.ts";
 import { storeRoutes } from "./store-routes.ts";
 
@@ -35,18 +34,6 @@ export function createStoreApp(store: StoreApi & { storeId?: string }, options: 
 }
 
 function answerError(c: Context, error: Error, log: Logger): Response {
-  if (error instanceof StoreRequestError) {
-    const headers = { "content-type": "application/json" };
-    return c.body(stringifyJson({ detail: error.detail }), error.status, headers);
-  }
-  if (error instanceof BodyTooLarge) return c.json({ detail: error.message }, 413);
-  if (error instanceof AglError) {
-    log.warning("the store refused a request", { path: c.req.path, error: error.message });
-    return c.json({ detail: error.message }, 503);
-  }
-  if (error instanceof RangeError && error.message.includes("call stack")) {
-    return c.json({ detail: "The request is nested too deeply" }, 422);
-  }
-  log.error("a request failed", { path: c.req.path, error: error.stack ?? messageOf(error) });
-  return c.json({ detail: "Internal server error" }, 500);
+  const { status, detail } = failureOf(error, { path: c.req.path, log });
+  return c.body(stringifyJson({ detail }), status, { "content-type": "application/json" });
 }

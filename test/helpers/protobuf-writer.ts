@@ -71,6 +71,9 @@ export interface WrittenSpan {
   start?: bigint;
   end?: bigint;
   attributes?: [string, OtlpValue][];
+  events?: { name: string; time: bigint; attributes: [string, OtlpValue][] }[];
+  links?: { traceId: Uint8Array; spanId: Uint8Array; attributes: [string, OtlpValue][] }[];
+  status?: { code: number; message: string };
   more?: ProtobufField[];
 }
 
@@ -108,6 +111,30 @@ function spanFields(span: WrittenSpan): ProtobufField[] {
     { number: 7, fixed64: span.start ?? 1_700_000_000_123_456_700n },
     { number: 8, fixed64: span.end ?? 1_700_000_001_123_456_700n },
     ...(span.attributes ?? []).map(([name, value]) => ({ number: 9, bytes: keyValue(name, value) })),
+    ...(span.events ?? []).map(({ name, time, attributes }) => ({
+      number: 11,
+      bytes: [
+        { number: 1, fixed64: time },
+        { number: 2, bytes: name },
+        ...attributes.map(([key, value]) => ({ number: 3, bytes: keyValue(key, value) })),
+      ],
+    })),
+    ...(span.links ?? []).map(({ traceId, spanId, attributes }) => ({
+      number: 13,
+      bytes: [
+        { number: 1, bytes: traceId },
+        { number: 2, bytes: spanId },
+        ...attributes.map(([key, value]) => ({ number: 4, bytes: keyValue(key, value) })),
+      ],
+    })),
+    ...(span.status === undefined ? [] : [{ number: 15, bytes: statusFields(span.status) }]),
     ...(span.more ?? []),
+  ];
+}
+
+function statusFields({ code, message }: { code: number; message: string }): ProtobufField[] {
+  return [
+    { number: 2, bytes: message },
+    { number: 3, varint: code },
   ];
 }
