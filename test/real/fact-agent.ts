@@ -11,7 +11,7 @@ const examples = [
   ["Name the colour of Ostrel's flag.", "Red."],
 ] as const;
 
-const opening = [
+export const opening = [
   { role: "system" as const, content: "Answer with one word." },
   ...examples.flatMap(([question, answer]) => [
     { role: "user" as const, content: question },

@@ -1,5 +1,6 @@
 import { join } from "node:path";
 import { createRandom } from "../../src/algorithm/random.ts";
+import { opening } from "./fact-agent.ts";
 
 export interface FactTask {
   input: string;
@@ -119,4 +120,6 @@ if (import.meta.main) {
     Bun.write(join(folder, name), tasks.map((task) => `${JSON.stringify(task)}\n`).join(""));
   await write("train.jsonl", trainingTasks());
   await write("validation.jsonl", validationTasks());
+  // For scripts/ask-model.py, which asks as the agent does.
+  await Bun.write(join(folder, "opening.json"), `${JSON.stringify(opening, null, 1)}\n`);
 }

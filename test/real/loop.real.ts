@@ -2,6 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { existsSync, mkdirSync, readdirSync, readFileSync } from "node:fs";
 import { basename, join } from "node:path";
 import type { Report } from "../../src/algorithm/report.ts";
+import { adapterProblem } from "../../src/engine/lora-adapter.ts";
 import { openStore, type SqliteStore } from "../../src/store/sqlite-store.ts";
 import { until } from "../helpers/processes.ts";
 import { temporaryFolder } from "../helpers/temporary-folder.ts";
@@ -36,7 +37,7 @@ beforeAll(async () => {
     [
       "allinone",
       ["--iterations", "1", "--tasks-train-limit", "96", "--tasks-validation-limit", "64"],
-      ["--agent", join(import.meta.dir, "alternating-agent.ts")],
+      ["--agent", join(import.meta.dir, "alternating-agent.ts"), "--trainer-keep-adapter"],
     ].flat(),
     folder,
   );
@@ -128,6 +129,13 @@ describe("the new checkpoint", () => {
     }
     const weights = "model.safetensors";
     expect(readFileSync(join(version(), weights)).equals(readFileSync(join(base, weights)))).toBe(false);
+  });
+
+  test("holds its LoRA adapter by itself, for the base it was trained on", () => {
+    const base = join(run, "models", "version_0");
+    expect(adapterProblem(join(version(), "adapter"), base)).toBeUndefined();
+    const { files } = JSON.parse(readFileSync(join(version(), "STABLE"), "utf8"));
+    expect(files["adapter/adapter_model.safetensors"]).toBeGreaterThan(0);
   });
 
   test("is marked stable, and nothing half made lies beside it", () => {
