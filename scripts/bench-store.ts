@@ -1,0 +1,120 @@
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { parseArgs } from "node:util";
+import { Bench } from "./bench/bench.ts";
+import type { BenchOptions } from "./bench/bench.ts";
+import { Children } from "./bench/children.ts";
+import { crashFigures } from "./bench/crash-figures.ts";
+import { asLine, Figures } from "./bench/figures.ts";
+import { publishedScenarios } from "./bench/published-scenarios.ts";
+import { pythonComparison } from "./bench/python-comparison.ts";
+import { handedOutOnce, queueLength, wakeFigures } from "./bench/queue-figures.ts";
+import { attemptReads, ingestTail, singleSpans, spanBatches } from "./bench/span-figures.ts";
+
+const usage = `bun scripts/bench-store.ts [options]
+
+How fast the store is, in ratios that travel between machines: queue (B1 to B6) and spans (C1 to C6). Prints one JSON
+line per figure and a table; ends by itself after at most --limit-minutes, with everything that it started.
+
+  --only B1,C3         these figures; B1-scenarios and B1-python are the halves of B1
+  --scenarios LIST     of B1, for example "large,long queue"
+  --scale 0.05         less work of everything that has a size
+  --pairs 5            interleaved pairs of each comparison
+  --smoke              every figure once, quickly and without agentlightning's store: does it run?
+  --agl FILE           measure this compiled program instead of the source
+  --json FILE          write the figures there as well
+  --limit-minutes 30   stop then, with what is measured until then
+`;
+
+const groups: { ids: string[]; run: (bench: Bench, ids: ReadonlySet<string>) => Promise<void> }[] = [
+  { ids: ["C1"], run: singleSpans },
+  { ids: ["C2", "C3", "C5"], run: spanBatches },
+  { ids: ["C6"], run: ingestTail },
+  { ids: ["B2"], run: (bench) => wakeFigures(bench, "B2") },
+  { ids: ["B3"], run: (bench) => wakeFigures(bench, "B3") },
+  { ids: ["B4"], run: queueLength },
+  { ids: ["B5"], run: handedOutOnce },
+  { ids: ["B6"], run: crashFigures },
+  { ids: ["C4"], run: attemptReads },
+  { ids: ["B1-python"], run: pythonComparison },
+  { ids: ["B1-scenarios"], run: publishedScenarios },
+];
+
+const { values } = parseArgs({
+  options: {
+    only: { type: "string" },
+    scenarios: { type: "string" },
+    scale: { type: "string", default: "1" },
+    pairs: { type: "string", default: "5" },
+    smoke: { type: "boolean", default: false },
+    agl: { type: "string" },
+    json: { type: "string" },
+    "limit-minutes": { type: "string", default: "30" },
+    help: { type: "boolean", default: false },
+  },
+});
+
+if (values.help) {
+  console.log(usage);
+  process.exit(0);
+}
+
+const options: BenchOptions = {
+  scale: values.smoke ? 0.004 : positive("scale", values.scale),
+  pairs: values.smoke ? 1 : positive("pairs", values.pairs),
+  turnSeconds: values.smoke ? 0.2 : 2,
+  scenarios: values.smoke ? ["high concurrency"] : values.scenarios?.split(","),
+  agl: values.agl,
+};
+const wanted = chosenIds();
+const children = new Children();
+const figures = new Figures();
+const folder = mkdtempSync(join(tmpdir(), "agl-bench-"));
+const failures: string[] = [];
+
+for (const signal of ["SIGINT", "SIGTERM"] as const) process.on(signal, () => end(130));
+setTimeout(
+  () => {
+    failures.push(`the limit of ${values["limit-minutes"]} minutes was reached`);
+    end(1);
+  },
+  positive("limit-minutes", values["limit-minutes"]) * 60_000,
+);
+
+const bench = new Bench({ options, figures, children, folder });
+for (const { ids, run } of groups) {
+  if (!ids.some((id) => wanted.has(id))) continue;
+  try {
+    await run(bench, wanted);
+  } catch (error) {
+    failures.push(`${ids.join(", ")}: ${error instanceof Error ? (error.stack ?? error.message) : error}`);
+  }
+}
+end(failures.length === 0 ? 0 : 1);
+
+function chosenIds(): Set<string> {
+  const known = groups.flatMap(({ ids }) => ids);
+  const everything = values.smoke ? known.filter((id) => id !== "B1-python") : known;
+  const asked = values.only?.split(",").flatMap((id) => (id === "B1" ? ["B1-python", "B1-scenarios"] : [id]));
+  const unknown = asked?.find((id) => !known.includes(id));
+  if (unknown === undefined) return new Set(asked ?? everything);
+  console.error(`--only ${unknown}: known figures are B1, ${known.join(", ")}`);
+  process.exit(2);
+}
+
+function positive(name: string, text: string): number {
+  const value = Number(text);
+  if (value > 0) return value;
+  console.error(`--${name} ${text}: a number above 0 is needed`);
+  process.exit(2);
+}
+
+function end(code: number): never {
+  children.killAll();
+  rmSync(folder, { recursive: true, force: true });
+  if (values.json !== undefined) writeFileSync(values.json, JSON.stringify(figures.all.map(asLine), null, 2));
+  console.log(`\n${figures.table()}`);
+  for (const failure of failures) console.log(`\nfailed: ${failure}`);
+  process.exit(code);
+}

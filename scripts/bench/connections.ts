@@ -1,0 +1,27 @@
+import { HttpConnection } from "./http-connection.ts";
+
+export function openConnections(port: number, count: number): Promise<HttpConnection[]> {
+  return Promise.all(Array.from({ length: count }, () => HttpConnection.open(port)));
+}
+
+/** Runs `work` for each item, at most as many at a time as there are connections. */
+export async function overConnections<Item>(
+  connections: readonly HttpConnection[],
+  items: Iterable<Item>,
+  work: (connection: HttpConnection, item: Item) => Promise<void>,
+): Promise<void> {
+  const iterator = items[Symbol.iterator]();
+  await Promise.all(
+    connections.map(async (connection) => {
+      for (let next = iterator.next(); !next.done; next = iterator.next()) await work(connection, next.value);
+    }),
+  );
+}
+
+export function closeAll(connections: readonly HttpConnection[]): void {
+  for (const connection of connections) connection.close();
+}
+
+export function* numbersBelow(count: number): Generator<number> {
+  for (let number = 0; number < count; number += 1) yield number;
+}
