@@ -94,14 +94,43 @@ describe("a held answer over HTTP", () => {
     expect(await store.dequeueRollouts({ worker_id: "here" })).toHaveLength(1);
   });
 
-  // W-23
-  test("outlives the idle time after which Bun cuts connections by default", async () => {
+  // W-22, W-23
+  test("outlives the idle time after which Bun cuts connections by default, and so does an idle one", async () => {
     const server = serve();
+    const idle = await rawPost(server, "/queues/rollouts/dequeue", "{}");
+    const answers: string[] = [];
+    idle.on("data", (bytes) => answers.push(bytes.toString()));
     const started = performance.now();
     const answer = await post(server, "/queues/rollouts/dequeue", { wait_seconds: 11.5 });
     expect(await answer.json()).toEqual([]);
     expect(performance.now() - started).toBeGreaterThan(11_000);
+    expect(answers).toHaveLength(1);
+    idle.write("GET /v1/agl/health HTTP/1.1\r\nhost: x\r\n\r\n");
+    await new Promise((resolve) => idle.once("data", resolve).once("close", resolve));
+    expect(answers[1]).toStartWith("HTTP/1.1 200");
+    idle.destroy();
   }, 30_000);
+
+  // W-24
+  test("stands in nobody's way", async () => {
+    const server = serve();
+    const started = await post(server, "/rollouts", { input: 1 });
+    const { rollout_id } = (await started.json()) as { rollout_id: string };
+    const caller = new AbortController();
+    const held = Array.from({ length: 100 }, () => [
+      post(server, "/waits/rollouts", { rollout_ids: [rollout_id], timeout: null }, caller.signal),
+      post(server, "/queues/rollouts/dequeue", { wait_seconds: 30 }, caller.signal),
+    ]).flat();
+    const first = Promise.race(held);
+    expect(await settled(first)).toBe(false);
+    for (const expected of [1, 2]) {
+      const answer = await post(server, "/spans/next", { rollout_id, attempt_id: "at-x" });
+      expect(await answer.json()).toEqual({ sequence_id: expected });
+    }
+    expect(await settled(first)).toBe(false);
+    caller.abort();
+    await Promise.allSettled(held);
+  });
 });
 
 describe("stopping", () => {
