@@ -19,6 +19,7 @@ function refusal(input: Parameters<typeof resolveConfig>[0]): string {
 }
 
 describe("settings", () => {
+  // W-2
   test("have defaults that need nobody", () => {
     const { config, sources } = resolveConfig({ folder });
     expect(config["store.port"]).toBe(4747);

@@ -106,6 +106,24 @@ describe("over HTTP the store behaves as in the process", () => {
     expect(await connectStore("http://127.0.0.1:9").health()).toEqual({ ok: false, waits: false });
   });
 
+  // W-1, W-3
+  test("the address may end in slashes, and ids hold anything but one", async () => {
+    const { store, server } = connected();
+    const client = connectStore(`${server.url}//`);
+    closers.push(() => client.close());
+    for (const id of ["with space", "größe", "50%", "a?b#c", "latest"]) {
+      expect((await client.updateWorker(id)).worker_id).toBe(id);
+      expect(await client.getWorker(id)).toEqual(await store.getWorker(id));
+    }
+  });
+
+  // W-26
+  test("members of an answer that it does not know are no trouble", async () => {
+    const page = { items: [{ worker_id: "w", colour: "red" }], limit: -1, offset: 0, total: 1, next: "x" };
+    const { client } = scripted([Response.json(page)]);
+    expect((await client.queryWorkers({})).items).toMatchObject([{ worker_id: "w" }]);
+  });
+
   test("a refusal keeps its status and detail", async () => {
     const { client } = connected();
     const error = await client.updateRollout("ro-x", {}).catch((reason) => reason);
@@ -190,7 +208,7 @@ describe("repeats", () => {
     expect(asked).toEqual(["/statistics"]);
   });
 
-  // W-20
+  // W-20; W-21: unlike upstream's client ours tells a failed dequeue from an empty queue
   test.each<[string, (store: StoreApi) => Promise<unknown>]>([
     ["enqueue", (store) => store.enqueueRollouts([{ input: 1 }])],
     ["dequeue", (store) => store.dequeueRollouts({})],
