@@ -9,12 +9,12 @@ const columns =
   "rollout_id, attempt_id, sequence_id, start_time, end_time, status, worker_id, last_heartbeat_time, metadata";
 
 const sortNames: SortNames = {
-  rollout_id: { column: "rollout_id", kind: "text" },
-  attempt_id: { column: "attempt_id", kind: "text" },
-  sequence_id: { column: "sequence_id", kind: "number" },
-  start_time: { column: "start_time", kind: "time" },
+  rollout_id: { column: "rollout_id", kind: "text", always: true },
+  attempt_id: { column: "attempt_id", kind: "text", always: true },
+  sequence_id: { column: "sequence_id", kind: "number", always: true },
+  start_time: { column: "start_time", kind: "time", always: true },
   end_time: { column: "end_time", kind: "time" },
-  status: { column: "status", kind: "text" },
+  status: { column: "status", kind: "text", always: true },
   worker_id: { column: "worker_id", kind: "text" },
   last_heartbeat_time: { column: "last_heartbeat_time", kind: "time" },
   metadata: { column: "metadata", kind: "json" },
@@ -93,9 +93,5 @@ export class AttemptTable {
       sortNames,
       paging: { ...paging, sort_by: paging.sort_by === undefined ? "sequence_id" : paging.sort_by },
     });
-  }
-
-  count(): number {
-    return this.#db.query<{ n: number }, []>("SELECT count(*) AS n FROM attempts").get()!.n;
   }
 }

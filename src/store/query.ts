@@ -1,6 +1,7 @@
 import type { Database, SQLQueryBindings } from "bun:sqlite";
 import { StoreRequestError } from "../errors.ts";
 import type { Paging } from "../protocol/store-api.ts";
+import type { PagePlaces, Place } from "./page-places.ts";
 
 export interface Condition {
   sql: string;
@@ -11,7 +12,15 @@ export interface Condition {
 export type SortKind = "text" | "number" | "time" | "json";
 
 /** Wire name → column and kind, in the order of the wire's members. */
-export type SortNames = { [name: string]: { column: string; kind: SortKind; unlisted?: true } };
+export type SortNames = {
+  [name: string]: {
+    column: string;
+    kind: SortKind;
+    /** Never null: the column itself is sorted by, so that its index can serve. */
+    always?: true;
+    unlisted?: true;
+  };
+};
 
 export interface Listing {
   /** Columns, for example `r.*`. */
@@ -25,6 +34,10 @@ export interface Listing {
   logic?: "and" | "or";
   sortNames: SortNames;
   paging: Paging;
+  /** How many there are, where that is known without counting. */
+  total?: number | undefined;
+  /** Without it, a page far from both ends is reached by skipping what comes before. */
+  places?: PagePlaces;
 }
 
 export interface RowPage<Row> {
@@ -37,18 +50,100 @@ export interface RowPage<Row> {
 /** Filters, sorts and cuts out one page (section 6 of the protocol). */
 export function listPage<Row>(db: Database, listing: Listing): RowPage<Row> {
   const { limit, offset } = requirePage(listing.paging);
-  const order = orderBy(listing);
+  const order = orderOf(listing);
   const where = whereClause(listing);
-  const rows = db
-    .query<Row, SQLQueryBindings[]>(
-      `SELECT ${listing.select} FROM ${listing.from}${where.sql} ORDER BY ${order} LIMIT ? OFFSET ?`,
-    )
-    .all(...where.values, limit, offset);
-  if (limit === -1 && offset === 0) return { rows, limit, offset, total: rows.length };
-  const total = db
-    .query<{ n: number }, SQLQueryBindings[]>(`SELECT count(*) AS n FROM ${listing.from}${where.sql}`)
-    .get(...where.values)!.n;
+  if (limit === -1 && offset === 0) {
+    const rows = db
+      .query<Row, SQLQueryBindings[]>(
+        `SELECT ${listing.select} FROM ${listing.from}${where.sql} ORDER BY ${orderBy(order)}`,
+      )
+      .all(...where.values);
+    return { rows, limit, offset, total: rows.length };
+  }
+  const name = JSON.stringify([where, order]);
+  const places = isAscending(order) ? listing.places : undefined;
+  const place = places?.find(name, offset, growsAtEnd(listing));
+  const total = listing.total ?? place?.total ?? countRows(db, listing, where);
+  const cut = { where, order, limit, offset, total };
+  const rows =
+    place === undefined ? cutOut<Row>(db, listing, cut) : goOn<Row>(db, listing, { ...cut, place });
+  const last = rows.at(-1);
+  if (last !== undefined) {
+    const after = order.map((_, index) => last[`page_${index}`]!);
+    places?.remember(name, offset + rows.length, { after, total });
+  }
   return { rows, limit, offset, total };
+}
+
+interface Term {
+  sql: string;
+  direction: "ASC" | "DESC";
+}
+
+interface Cut {
+  where: Condition;
+  order: Term[];
+  limit: number;
+  offset: number;
+  total: number;
+}
+
+/** What the order needs beside each row, to go on after it. */
+type Placed<Row> = Row & { [member: `page_${number}`]: string | number };
+
+/** The rows are chosen by their keys before anything else is read of them; of a page in the second half, from the end. */
+function cutOut<Row>(db: Database, listing: Listing, cut: Cut): Placed<Row>[] {
+  const { from, insertion } = listing;
+  const count = Math.max(0, Math.min(cut.limit === -1 ? cut.total : cut.limit, cut.total - cut.offset));
+  const fromEnd = cut.offset > cut.total / 2;
+  const order = fromEnd ? cut.order.map(reversed) : cut.order;
+  const skip = fromEnd ? Math.max(0, cut.total - cut.offset - count) : cut.offset;
+  return db
+    .query<Placed<Row>, SQLQueryBindings[]>(
+      `SELECT ${selectPlaced(listing, cut.order)} FROM ${from} WHERE ${insertion} IN (
+        SELECT ${insertion} FROM ${from}${cut.where.sql} ORDER BY ${orderBy(order)} LIMIT ? OFFSET ?)
+        ORDER BY ${orderBy(cut.order)}`,
+    )
+    .all(...cut.where.values, count, skip);
+}
+
+function goOn<Row>(db: Database, listing: Listing, cut: Cut & { place: Place }): Placed<Row>[] {
+  const { where, order, place } = cut;
+  const keys = order.map(({ sql }) => sql).join(", ");
+  const beyond = `(${keys}) > (${order.map(() => "?").join(", ")})`;
+  const condition = where.sql === "" ? ` WHERE ${beyond}` : `${where.sql} AND ${beyond}`;
+  return db
+    .query<Placed<Row>, SQLQueryBindings[]>(
+      `SELECT ${selectPlaced(listing, order)} FROM ${listing.from}${condition} ORDER BY ${orderBy(order)} LIMIT ?`,
+    )
+    .all(...where.values, ...place.after, cut.limit);
+}
+
+function selectPlaced({ select }: Listing, order: Term[]): string {
+  return [select, ...order.map(({ sql }, index) => `${sql} AS page_${index}`)].join(", ");
+}
+
+function countRows(db: Database, { from }: Listing, where: Condition): number {
+  return db
+    .query<{ n: number }, SQLQueryBindings[]>(`SELECT count(*) AS n FROM ${from}${where.sql}`)
+    .get(...where.values)!.n;
+}
+
+function isAscending(order: Term[]): boolean {
+  return order.every(({ direction }) => direction === "ASC");
+}
+
+/** Rows are appended and stay: an offset means the same row for ever. */
+function growsAtEnd({ scope = [], filters, paging }: Listing): boolean {
+  return scope.length === 0 && filters.length === 0 && isNothing(paging.sort_by);
+}
+
+function reversed({ sql, direction }: Term): Term {
+  return { sql, direction: direction === "ASC" ? "DESC" : "ASC" };
+}
+
+function orderBy(order: Term[]): string {
+  return order.map(({ sql, direction }) => `${sql} ${direction}`).join(", ");
 }
 
 /** Q-6. */
@@ -86,20 +181,26 @@ function whereClause(listing: Listing): Condition {
   return { sql: parts.length === 0 ? "" : ` WHERE ${parts.join(" AND ")}`, values };
 }
 
-function orderBy({ sortNames, paging, insertion }: Listing): string {
+function orderOf({ sortNames, paging, insertion }: Listing): Term[] {
   const name = paging.sort_by;
-  if (name === null || name === undefined) return insertion;
+  const inserted: Term = { sql: insertion, direction: "ASC" };
+  if (isNothing(name)) return [inserted];
   const sort = Object.hasOwn(sortNames, name) ? sortNames[name] : undefined;
   if (sort === undefined) throw unknownSort(name, sortNames);
   if (sort.kind === "json") {
     throw new StoreRequestError(400, `Cannot sort by ${name}: its values have no order`);
   }
-  return `${withoutNull(sort.column, sort.kind)} ${paging.sort_order === "desc" ? "DESC" : "ASC"}, ${insertion}`;
+  const sql = sort.always ? sort.column : withoutNull(sort.column, sort.kind);
+  return [{ sql, direction: paging.sort_order === "desc" ? "DESC" : "ASC" }, inserted];
 }
 
 function withoutNull(column: string, kind: Exclude<SortKind, "json">): string {
   const replacement = { text: "''", number: "0", time: "9e999" }[kind];
   return `coalesce(${column}, ${replacement})`;
+}
+
+function isNothing<Value>(value: Value | null | undefined): value is null | undefined {
+  return value === null || value === undefined;
 }
 
 function unknownSort(name: string, sortNames: SortNames): StoreRequestError {

@@ -4,22 +4,24 @@ import type { RolloutStatus } from "../protocol/enums.ts";
 import type { RolloutQuery } from "../protocol/store-api.ts";
 import { freshId } from "./ids.ts";
 import type { RolloutState } from "./lifecycle.ts";
+import { PagePlaces } from "./page-places.ts";
 import { contains, isOneOf, listPage } from "./query.ts";
 import type { RowPage, SortNames } from "./query.ts";
 import type { AttemptRow, RolloutRow } from "./rows.ts";
+import { TotalsTable } from "./totals-table.ts";
 
 const columns =
   "rollout_id, input, start_time, end_time, mode, resources_id, status, config, metadata, attempt_count";
 
 /** Q-7, and the names that upstream's dashboard asks for (C-5). */
 const sortNames: SortNames = {
-  rollout_id: { column: "r.rollout_id", kind: "text" },
+  rollout_id: { column: "r.rollout_id", kind: "text", always: true },
   input: { column: "r.input", kind: "json" },
-  start_time: { column: "r.start_time", kind: "time" },
+  start_time: { column: "r.start_time", kind: "time", always: true },
   end_time: { column: "r.end_time", kind: "time" },
   mode: { column: "r.mode", kind: "text" },
   resources_id: { column: "r.resources_id", kind: "text" },
-  status: { column: "r.status", kind: "text" },
+  status: { column: "r.status", kind: "text", always: true },
   config: { column: "r.config", kind: "json" },
   metadata: { column: "r.metadata", kind: "json" },
   attempt_id: { column: "a.attempt_id", kind: "text", unlisted: true },
@@ -53,11 +55,15 @@ export interface StatusChange {
 export class RolloutTable {
   readonly #db: Database;
   readonly #journal: StatusChange[];
+  readonly #totals: TotalsTable;
+  readonly #places: PagePlaces;
 
   /** Every status that is written is noted in the journal. */
   constructor(db: Database, journal: StatusChange[]) {
     this.#db = db;
     this.#journal = journal;
+    this.#totals = new TotalsTable(db);
+    this.#places = new PagePlaces(db);
   }
 
   newId(): string {
@@ -110,6 +116,8 @@ export class RolloutTable {
       logic: query.filter_logic,
       sortNames,
       paging: query,
+      total: this.#knownTotal(query),
+      places: this.#places,
     });
     return { ...page, rows: page.rows.map(split) };
   }
@@ -170,8 +178,11 @@ export class RolloutTable {
     }
   }
 
-  count(): number {
-    return this.#db.query<{ n: number }, []>("SELECT count(*) AS n FROM rollouts").get()!.n;
+  /** Undefined when it depends on more than the status. */
+  #knownTotal({ rollout_id_in, rollout_id_contains, mode_in, status_in }: RolloutQuery): number | undefined {
+    const others = [rollout_id_in, rollout_id_contains, mode_in];
+    const onlyByStatus = others.every((filter) => filter === null || filter === undefined);
+    return onlyByStatus ? this.#totals.rollouts(status_in) : undefined;
   }
 
   #onStatus(rolloutId: string, status: RolloutStatus): void {

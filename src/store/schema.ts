@@ -1,11 +1,12 @@
 import type { Database } from "bun:sqlite";
 import { AglError } from "../errors.ts";
+import { compactSpans } from "./span-compaction.ts";
 
 /** "AGL1": tells a store from other SQLite files. */
 const applicationId = 0x41474c31;
 
 /** One entry per schema version, in order; released entries never change. */
-const migrations = [
+const migrations: (string | ((db: Database) => void))[] = [
   `
   CREATE TABLE store (store_id TEXT NOT NULL);
   CREATE TABLE rollouts (
@@ -36,13 +37,37 @@ const migrations = [
     last_heartbeat_time REAL, last_dequeue_time REAL, last_busy_time REAL, last_idle_time REAL,
     current_rollout_id TEXT, current_attempt_id TEXT);
   `,
+  compactSpans,
+  `
+  CREATE INDEX rollouts_by_start ON rollouts (start_time);
+  CREATE TABLE totals (kind TEXT NOT NULL, status TEXT NOT NULL, n INTEGER NOT NULL, PRIMARY KEY (kind, status))
+    WITHOUT ROWID;
+  INSERT INTO totals SELECT 'rollouts', status, count(*) FROM rollouts GROUP BY status;
+  INSERT INTO totals SELECT 'attempts', '', count(*) FROM attempts;
+  INSERT INTO totals SELECT 'spans', '', count(*) FROM spans;
+  CREATE TRIGGER rollouts_counted AFTER INSERT ON rollouts BEGIN
+    INSERT INTO totals VALUES ('rollouts', NEW.status, 1) ON CONFLICT DO UPDATE SET n = n + 1; END;
+  CREATE TRIGGER rollouts_recounted AFTER UPDATE OF status ON rollouts WHEN NEW.status <> OLD.status BEGIN
+    UPDATE totals SET n = n - 1 WHERE kind = 'rollouts' AND status = OLD.status;
+    INSERT INTO totals VALUES ('rollouts', NEW.status, 1) ON CONFLICT DO UPDATE SET n = n + 1; END;
+  CREATE TRIGGER rollouts_discounted AFTER DELETE ON rollouts BEGIN
+    UPDATE totals SET n = n - 1 WHERE kind = 'rollouts' AND status = OLD.status; END;
+  CREATE TRIGGER attempts_counted AFTER INSERT ON attempts BEGIN
+    UPDATE totals SET n = n + 1 WHERE kind = 'attempts'; END;
+  CREATE TRIGGER attempts_discounted AFTER DELETE ON attempts BEGIN
+    UPDATE totals SET n = n - 1 WHERE kind = 'attempts'; END;
+  CREATE TRIGGER spans_counted AFTER INSERT ON spans BEGIN
+    UPDATE totals SET n = n + 1 WHERE kind = 'spans'; END;
+  CREATE TRIGGER spans_discounted AFTER DELETE ON spans BEGIN
+    UPDATE totals SET n = n - 1 WHERE kind = 'spans'; END;
+  `,
 ];
 
 export const schemaVersion = migrations.length;
 
 /** Refuses a file that a newer agl has written, or that is no store at all. */
 export function requireKnownFile(db: Database, path: string): void {
-  const version = readPragma(db, "user_version");
+  const version = versionOf(db);
   if (version > schemaVersion) {
     throw new AglError("store", `${path} has schema version ${version}, this agl knows ${schemaVersion}`, {
       remedy: "use the agl that wrote it or a newer one, or another store file",
@@ -59,21 +84,32 @@ export function requireKnownFile(db: Database, path: string): void {
 /** For readers, which cannot bring a file to the current schema. */
 export function requireReadableFile(db: Database, path: string): void {
   requireKnownFile(db, path);
-  if (readPragma(db, "user_version") === schemaVersion) return;
-  throw new AglError("store", `${path} was never a complete store of this version of agl`, {
-    remedy: "open it once with `agl store`, which brings it up to date, or choose another store file",
+  const version = versionOf(db);
+  if (version === schemaVersion) return;
+  const found =
+    version === 0 ? "was never a complete store" : `has schema version ${version}, not ${schemaVersion}`;
+  throw new AglError("store", `${path} ${found}`, {
+    remedy: `open it once with \`agl store --db ${path}\`, which brings it up to date, or choose another store file`,
   });
 }
 
-/** Brings the file to the current schema, one transaction per version. */
+/** 0 when it has no tables yet. */
+export function versionOf(db: Database): number {
+  return readPragma(db, "user_version");
+}
+
+/** Brings the file to the current schema, in one transaction: it is up to date afterwards, or as it was. */
 export function migrate(db: Database, newStoreId: string): void {
-  for (let version = readPragma(db, "user_version"); version < schemaVersion; version += 1) {
-    db.transaction(() => {
-      db.run(migrations[version]!);
-      if (version === 0) db.run("INSERT INTO store (store_id) VALUES (?)", [newStoreId]);
-      db.run(`PRAGMA user_version = ${version + 1}`);
-    }).immediate();
-  }
+  const found = versionOf(db);
+  if (found === schemaVersion) return;
+  db.transaction(() => {
+    for (const migration of migrations.slice(found)) {
+      if (typeof migration === "string") db.run(migration);
+      else migration(db);
+    }
+    if (found === 0) db.run("INSERT INTO store (store_id) VALUES (?)", [newStoreId]);
+    db.run(`PRAGMA user_version = ${schemaVersion}`);
+  }).immediate();
 }
 
 /** Called before any table is made, so that even a half-made file is known as ours. */

@@ -259,9 +259,9 @@ export class SqliteStore implements StoreApi {
     this.#requireOpen();
     return {
       name: "SqliteStore",
-      total_rollouts: this.#tables.rollouts.count(),
-      total_attempts: this.#tables.attempts.count(),
-      total_spans: this.#tables.spans.count(),
+      total_rollouts: this.#tables.totals.rollouts(),
+      total_attempts: this.#tables.totals.of("attempts"),
+      total_spans: this.#tables.totals.of("spans"),
       total_resources: this.#tables.resources.count(),
       total_workers: this.#tables.workers.count(),
       uptime: this.#now() - this.#started,

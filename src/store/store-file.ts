@@ -1,11 +1,12 @@
 import { Database } from "bun:sqlite";
 import { randomBytes } from "node:crypto";
-import { mkdirSync } from "node:fs";
+import { mkdirSync, rmSync } from "node:fs";
 import { dirname } from "node:path";
 import { AglError, messageOf } from "../errors.ts";
 import type { Logger } from "../log.ts";
+import { copyBeforeMigration } from "./file-copy.ts";
 import { abandonFile, claimFile } from "./holder.ts";
-import { markAsStore, migrate, requireKnownFile } from "./schema.ts";
+import { markAsStore, migrate, requireKnownFile, schemaVersion, versionOf } from "./schema.ts";
 
 /** A connection to the file, claimed for this process, checked and brought to the current schema. */
 export function openStoreFile(path: string, log: Logger): { db: Database; storeId: string } {
@@ -38,10 +39,24 @@ function prepareFile(db: Database, path: string, log: Logger): string {
     db.run("PRAGMA journal_mode = WAL");
     db.run("PRAGMA synchronous = FULL");
     if (uncleanStop) checkIntegrity(db, path, log);
-    migrate(db, `st-${randomBytes(8).toString("hex")}`);
+    bringUpToDate(db, path, log);
     return db.query<{ store_id: string }, []>("SELECT store_id FROM store").get()!.store_id;
   } catch (error) {
     abandonFile(db, uncleanStop);
+    throw error;
+  }
+}
+
+/** A file that holds something already is copied first; the copy stays. */
+function bringUpToDate(db: Database, path: string, log: Logger): void {
+  const version = versionOf(db);
+  const isOld = version > 0 && version < schemaVersion;
+  const copy = isOld ? copyBeforeMigration(db, path, { version }) : undefined;
+  if (isOld) log.warning("the store is brought up to date", { from: version, to: schemaVersion, copy });
+  try {
+    migrate(db, `st-${randomBytes(8).toString("hex")}`);
+  } catch (error) {
+    if (copy !== undefined) rmSync(copy, { force: true });
     throw error;
   }
 }

@@ -4,6 +4,7 @@ import { ResourceTable } from "./resource-table.ts";
 import { RolloutTable } from "./rollout-table.ts";
 import type { StatusChange } from "./rollout-table.ts";
 import { SpanTable } from "./span-table.ts";
+import { TotalsTable } from "./totals-table.ts";
 import { WorkerTable } from "./worker-table.ts";
 
 export interface Tables {
@@ -12,6 +13,7 @@ export interface Tables {
   spans: SpanTable;
   resources: ResourceTable;
   workers: WorkerTable;
+  totals: TotalsTable;
 }
 
 export function openTables(db: Database, journal: StatusChange[]): Tables {
@@ -21,5 +23,6 @@ export function openTables(db: Database, journal: StatusChange[]): Tables {
     spans: new SpanTable(db),
     resources: new ResourceTable(db),
     workers: new WorkerTable(db),
+    totals: new TotalsTable(db),
   };
 }
