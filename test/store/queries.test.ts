@@ -251,6 +251,23 @@ describe("attempts, workers and resources", () => {
     expect((await store.queryResources({ resources_id_contains: "rs-" })).total).toBe(2);
   });
 
+  // G-2, G-3
+  test("versions count per id, and a rollout sees what its id holds now", async () => {
+    const store = memoryStore();
+    const template = (text: string) =>
+      ({ prompt: { resource_type: "prompt_template", template: text, engine: "jinja" } }) as const;
+    for (const text of ["a1", "a2", "a3"]) await store.updateResources("a", template(text));
+    expect((await store.updateResources("b", {})).version).toBe(1);
+    const [rollout] = await store.enqueueRollouts([{ input: 1, resources_id: "a" }]);
+    await store.updateResources("a", template("a4"));
+    const [taken] = await store.dequeueRollouts({});
+    expect(taken?.rollout_id).toBe(rollout!.rollout_id);
+    expect(await store.getResources(taken!.resources_id!)).toMatchObject({
+      version: 4,
+      resources: template("a4"),
+    });
+  });
+
   // section 4.12
   test("statistics count rows and the uptime grows", async () => {
     const store = memoryStore();

@@ -3,7 +3,6 @@ import { StoreRequestError } from "../../src/errors.ts";
 import { parseJson, stringifyJson } from "../../src/protocol/json.ts";
 import type { SqliteStore } from "../../src/store/sqlite-store.ts";
 import { memoryStore } from "../helpers/memory-store.ts";
-import { createTestClock } from "../helpers/test-clock.ts";
 
 async function enqueueOne(store: SqliteStore, members = {}): Promise<string> {
   const [rollout] = await store.enqueueRollouts([{ input: "task", ...members }]);
@@ -134,6 +133,27 @@ describe("the queue", () => {
     expect(rest.map(({ rollout_id }) => rollout_id)).toEqual([second, third, first]);
   });
 
+  // S-4.4
+  test("a retry waits behind what was enqueued before it", async () => {
+    const store = memoryStore();
+    const config = { max_attempts: 2, retry_condition: ["failed" as const] };
+    const retried = await enqueueOne(store, { config });
+    const waiting = await enqueueOne(store);
+    await dequeueOne(store);
+    await store.updateAttempt(retried, "latest", { status: "failed" });
+    const taken = await store.dequeueRollouts({ limit: 9 });
+    expect(taken.map(({ rollout_id }) => rollout_id)).toEqual([waiting, retried]);
+  });
+
+  // S-5, S-9
+  test("being claimed again keeps the end of an earlier time", async () => {
+    const store = memoryStore();
+    const id = await enqueueOne(store);
+    const { end_time } = await store.updateRollout(id, { status: "failed" });
+    await store.updateRollout(id, { status: "requeuing" });
+    expect(await dequeueOne(store)).toMatchObject({ rollout_id: id, status: "preparing", end_time });
+  });
+
   // S-5
   test("64 dequeuers at once get each rollout exactly once", async () => {
     const store = memoryStore();
@@ -205,6 +225,28 @@ describe("attempts drive their rollout", () => {
     expect(await store.getRollout(id)).toMatchObject({ status: "preparing", attempt: second.attempt });
     expect((await store.getWorker("old"))?.status).toBe("idle");
     expect((await store.getWorker("new"))?.status).toBe("busy");
+  });
+
+  // S-6, S-16, T-18
+  test("attempts started by hand are not limited, but count towards the limit of retries", async () => {
+    const store = memoryStore();
+    const config = { max_attempts: 2, retry_condition: ["failed" as const] };
+    const { rollout_id: id } = await store.startRollout({ input: 1, config });
+    for (const number of [2, 3]) expect((await store.startAttempt(id)).attempt.sequence_id).toBe(number);
+    await store.updateAttempt(id, "latest", { status: "failed" });
+    expect((await store.getRollout(id))?.status).toBe("failed");
+  });
+
+  // S-8, S-12
+  test("an attempt may come back from its end, and its rollout with it", async () => {
+    const store = memoryStore();
+    const { rollout_id: id } = await store.startRollout({ input: 1 });
+    const ended = await store.updateAttempt(id, "latest", { status: "failed" });
+    const attempt = await store.updateAttempt(id, "latest", { status: "running" });
+    expect(attempt).toEqual({ ...ended, status: "running" });
+    expect(await store.getRollout(id)).toMatchObject({ status: "running", end_time: ended.end_time });
+    await store.updateAttempt(id, "latest", { status: "succeeded" });
+    expect((await store.getRollout(id))?.status).toBe("succeeded");
   });
 
   // K-6
@@ -312,85 +354,5 @@ describe("updating a rollout", () => {
       status: "succeeded",
       attempt: { last_heartbeat_time: 5 },
     });
-  });
-});
-
-describe("the health scan", () => {
-  // H-4, H-5, H-6, T-26, T-27
-  test("an attempt over its time is ended and its worker unknown", async () => {
-    const clock = createTestClock();
-    const store = memoryStore({ now: clock.now });
-    const id = await enqueueOne(store, { config: { timeout_seconds: 10 } });
-    clock.advance(100);
-    expect((await dequeueOne(store))?.attempt.sequence_id).toBe(1);
-    clock.advance(9.9);
-    expect((await store.getRollout(id))?.status).toBe("preparing");
-    clock.advance(0.2);
-    expect(await store.getRollout(id)).toMatchObject({
-      status: "failed",
-      end_time: expect.any(Number),
-      attempt: { status: "timeout", end_time: null },
-    });
-    expect(await store.getWorker("Worker-0")).toMatchObject({ status: "unknown", current_attempt_id: null });
-  });
-
-  // H-4.3, S-17, H-2
-  test("a silent attempt is requeued before the dequeue that finds it", async () => {
-    const clock = createTestClock();
-    const store = memoryStore({ now: clock.now });
-    const config = { unresponsive_seconds: 5, max_attempts: 2, retry_condition: ["unresponsive" as const] };
-    const id = await enqueueOne(store, { config });
-    await dequeueOne(store);
-    clock.advance(6);
-    expect(await dequeueOne(store, "Worker-1")).toMatchObject({
-      rollout_id: id,
-      attempt: { sequence_id: 2 },
-    });
-  });
-
-  // H-8
-  test("only spans and explicit heartbeats keep an attempt alive", async () => {
-    const clock = createTestClock();
-    const store = memoryStore({ now: clock.now });
-    const id = await enqueueOne(store, { config: { unresponsive_seconds: 5 } });
-    await dequeueOne(store);
-    clock.advance(4);
-    await store.updateAttempt(id, "latest", { last_heartbeat_time: clock.now() });
-    clock.advance(4);
-    await store.updateWorker("Worker-0", {});
-    expect((await store.getRollout(id))?.status).toBe("preparing");
-    clock.advance(2);
-    expect((await store.getRollout(id))?.status).toBe("failed");
-  });
-
-  // H-1, H-2
-  test("it runs at most once per period, and not for the calls that do not trigger it", async () => {
-    const clock = createTestClock();
-    const store = memoryStore({ now: clock.now, scanDebounceSeconds: 10 });
-    const id = await enqueueOne(store, { config: { timeout_seconds: 1 } });
-    const { attempt } = (await dequeueOne(store))!;
-    clock.advance(5);
-    expect((await store.getRollout(id))?.status).toBe("preparing");
-    clock.advance(6);
-    await store.statistics();
-    await store.nextSequenceId(id, attempt.attempt_id);
-    await store.getWorker("Worker-0");
-    await store.getLatestResources();
-    await store.updateWorker("Worker-0");
-    expect((await store.getWorker("Worker-0"))?.status).toBe("busy");
-    await store.queryWorkers({});
-    expect((await store.getWorker("Worker-0"))?.status).toBe("unknown");
-  });
-
-  // H-3
-  test("rollouts that wait or are finished are left alone", async () => {
-    const clock = createTestClock();
-    const store = memoryStore({ now: clock.now });
-    const waiting = await enqueueOne(store, { config: { timeout_seconds: 0 } });
-    const { rollout_id: done } = await store.startRollout({ input: 1, config: { timeout_seconds: 50 } });
-    await store.updateAttempt(done, "latest", { status: "succeeded" });
-    clock.advance(100);
-    expect((await store.getRollout(waiting))?.status).toBe("queuing");
-    expect((await store.getRollout(done))?.status).toBe("succeeded");
   });
 });

@@ -4,6 +4,7 @@ import { parseJson } from "../../src/protocol/json.ts";
 import type { AttemptStatus, RolloutStatus } from "../../src/protocol/enums.ts";
 import { memoryStore } from "../helpers/memory-store.ts";
 import { sampleSpan } from "../helpers/sample-span.ts";
+import { createTestClock } from "../helpers/test-clock.ts";
 
 async function startedAttempt(store = memoryStore(), config = {}) {
   const { rollout_id, attempt } = await store.startRollout({ input: 1, config });
@@ -86,6 +87,17 @@ describe("a span's effect on its attempt and rollout", () => {
     expect(await afterSpan(attempt, rollout)).toEqual([newAttempt, newRollout]);
   });
 
+  // P-4.1
+  test("it counts as a sign of life when it arrives, whatever times it names", async () => {
+    const clock = createTestClock();
+    const { store, ids } = await startedAttempt(memoryStore({ now: clock.now }));
+    const { start_time: started } = (await store.getLatestAttempt(ids.rollout_id))!;
+    clock.advance(10);
+    await store.addSpan(sampleSpan({ ...ids, start_time: 1, end_time: 2 }));
+    const { last_heartbeat_time: beat } = (await store.getLatestAttempt(ids.rollout_id))!;
+    expect(Math.floor(beat! - started)).toBe(10);
+  });
+
   // P-4
   test("a duplicate is no heartbeat", async () => {
     const { store, ids } = await startedAttempt();
@@ -163,6 +175,26 @@ describe("sequence numbers", () => {
     const refused = sampleSpan({ rollout_id: "ro-x", attempt_id: "at-x", sequence_id: 7 });
     await store.addSpan(refused).catch(() => {});
     expect(await store.nextSequenceId("ro-x", "")).toBe(8);
+  });
+
+  // N-2
+  test("a negative number leaves a counter that has not begun", async () => {
+    const { store, ids } = await startedAttempt();
+    await store.addSpan(sampleSpan({ ...ids, sequence_id: -5 }));
+    expect(await store.nextSequenceId(ids.rollout_id, ids.attempt_id)).toBe(1);
+  });
+
+  // N-4
+  test("questions asked together are answered in their order", async () => {
+    const store = memoryStore();
+    const pairs = [
+      ["A", 1],
+      ["B", 1],
+      ["A", 2],
+      ["A", 1],
+    ] as const;
+    const asked = pairs.map(([rollout, attempt]) => store.nextSequenceId(rollout, `at-${attempt}`));
+    expect(await Promise.all(asked)).toEqual([1, 1, 2, 3]);
   });
 
   // N-5
