@@ -2,6 +2,7 @@ import { Command, CommanderError, Option } from "commander";
 import { version } from "../package.json" with { type: "json" };
 import { addImportOptions } from "./commands/import-options.ts";
 import { addExportOptions, addShowOptions } from "./commands/inspection-options.ts";
+import { addPruneOptions } from "./commands/prune-options.ts";
 import { type Config, type ResolvedConfig, resolveConfig } from "./config.ts";
 import { AglError, messageOf } from "./errors.ts";
 import { flagOf, type SettingName, settings } from "./settings.ts";
@@ -19,6 +20,7 @@ interface CommandContext {
 type CommandAction = (config: Config, context: CommandContext) => Promise<number>;
 
 interface CommandEntry {
+  /** Two words for a command of another one, which comes before it. */
   name: string;
   summary: string;
   /** The settings it takes; all of them when absent. */
@@ -69,6 +71,15 @@ const commands: CommandEntry[] = [
     summary: "the durable store alone: rollouts, attempts, spans, resources",
     settings: ["store.port", "store.db", "store.scan_debounce_seconds", "log_level"],
     load: async () => (await import("./commands/store.ts")).serveStoreCommand,
+  },
+  {
+    name: "store prune",
+    summary:
+      "delete finished rollouts from a store's file with all that belongs to them; says what, unless told --apply",
+    settings: ["store.db", "log_level"],
+    json: true,
+    addOptions: addPruneOptions,
+    load: async () => (await import("./commands/store-prune.ts")).storePrune,
   },
   {
     name: "runners",
@@ -134,7 +145,7 @@ const commands: CommandEntry[] = [
   },
   {
     name: "export",
-    summary: "rollouts, attempts, spans, triplets or rows of a run as JSON lines",
+    summary: "what a store holds, or the rows made of it, as JSON lines",
     settings: ["runs", "selection.rule", "adapter"],
     addOptions: addExportOptions,
     load: async () => (await import("./commands/export.ts")).exportLines,
@@ -176,13 +187,13 @@ async function parseAndRun(args: string[]): Promise<number> {
     .exitOverride()
     .showHelpAfterError("(`agl help` lists the commands)");
   for (const entry of commands) {
-    const command = program.command(entry.name).description(entry.summary).exitOverride();
+    const command = newCommand(program, entry.name).description(entry.summary).exitOverride();
     for (const name of namesFor(entry)) command.addOption(optionFor(name));
     if (entry.json === true) command.option("--json", "print JSON");
-    command.showHelpAfterError(`(\`agl help ${entry.name}\` lists its flags)`);
+    command.showHelpAfterError(`(\`agl ${entry.name} --help\` lists its flags)`);
     entry.addOptions?.(command);
     command.action(async () => {
-      const given = command.opts();
+      const given = command.optsWithGlobals();
       const flags = flagsByName(given, namesFor(entry));
       const { config, sources } = resolveConfig({ flags, environment: process.env });
       const run = await entry.load();
@@ -202,6 +213,12 @@ async function parseAndRun(args: string[]): Promise<number> {
   }
   await program.parseAsync(args, { from: "user" });
   return exitCode;
+}
+
+function newCommand(program: Command, name: string): Command {
+  const [word, subcommand] = name.split(" ");
+  if (subcommand === undefined) return program.command(name);
+  return program.commands.find((command) => command.name() === word)!.command(subcommand);
 }
 
 function namesFor({ settings: taken, without = [] }: CommandEntry): SettingName[] {

@@ -2,10 +2,10 @@ import { traceAdapters } from "../adapter/adapters.ts";
 import { countsText } from "../algorithm/report.ts";
 import type { Config } from "../config.ts";
 import { UsageError } from "../errors.ts";
-import type { ExportKind } from "../inspect/export-kinds.ts";
-import { exported } from "../inspect/exported.ts";
+import { exportFilters, type ExportKind, filtersOf } from "../inspect/export-kinds.ts";
+import { exportedLines } from "../inspect/exported.ts";
+import type { RolloutFilter } from "../inspect/paging.ts";
 import { openSource } from "../inspect/source.ts";
-import { stringifyJson } from "../protocol/json.ts";
 import type { StoreReading } from "../store/store-reader.ts";
 import { LineOutput } from "./line-output.ts";
 import type { ExportOptions } from "./inspection-options.ts";
@@ -17,21 +17,19 @@ export async function exportLines(
 ): Promise<number> {
   const kind = args[0] as ExportKind;
   const options = own as ExportOptions;
+  requireUsedFilters(kind, options);
   const source = await openSource({ ...options, runs: config.runs });
   const leftOut: Record<string, number> = {};
-  const filter = {
-    ...(options.rollout === undefined ? {} : { rolloutIds: options.rollout }),
-    ...(options.status === undefined ? {} : { statuses: options.status }),
-    ...(options.mode === undefined ? {} : { modes: options.mode }),
-  };
   try {
     await requireRollouts(source.reading, options.rollout ?? []);
-    const objects = exported(kind, source.reading, {
-      filter,
+    const lines = exportedLines(kind, source.reading, {
+      filter: rolloutFilter(options),
+      ...(options.attempt === undefined ? {} : { attempts: options.attempt }),
+      ...(options.name === undefined ? {} : { names: options.name }),
       rules: { rule: config["selection.rule"], adapter: traceAdapters[config.adapter] },
       onLeftOut: (reason) => (leftOut[reason] = (leftOut[reason] ?? 0) + 1),
     });
-    await writeAll(objects, new LineOutput(options.output));
+    await writeAll(lines, new LineOutput(options.output));
   } finally {
     await source.close();
   }
@@ -41,11 +39,29 @@ export async function exportLines(
   return 0;
 }
 
-async function writeAll(objects: AsyncIterable<object>, output: LineOutput): Promise<void> {
+function rolloutFilter({ rollout, status, mode, since, until }: ExportOptions): RolloutFilter {
+  return {
+    ...(rollout === undefined ? {} : { rolloutIds: rollout }),
+    ...(status === undefined ? {} : { statuses: status }),
+    ...(mode === undefined ? {} : { modes: mode }),
+    ...(since === undefined ? {} : { since }),
+    ...(until === undefined ? {} : { until }),
+  };
+}
+
+function requireUsedFilters(kind: ExportKind, options: ExportOptions): void {
+  const idle = exportFilters.find((name) => options[name] !== undefined && !filtersOf[kind].includes(name));
+  if (idle === undefined) return;
+  const used = filtersOf[kind].map((name) => `--${name}`).join(", ");
+  throw new UsageError(
+    `--${idle} does not choose among ${kind === "all" ? "everything" : kind}`,
+    used === "" ? "leave it out; they are written whole" : `leave it out; what does: ${used}`,
+  );
+}
+
+async function writeAll(lines: AsyncIterable<string>, output: LineOutput): Promise<void> {
   try {
-    for await (const object of objects) {
-      if (!(await output.line(stringifyJson(object)))) break;
-    }
+    for await (const line of lines) if (!(await output.line(line))) break;
     await output.close();
   } catch (error) {
     output.abandon();

@@ -11,7 +11,7 @@ import type { ImportOptions } from "./import-options.ts";
 import { stopOnSignals } from "./stop-signals.ts";
 
 const plurals: Record<RecordKind, [one: string, many: string]> = {
-  resources: ["resources", "resources"],
+  resources: ["set of resources", "sets of resources"],
   rollout: ["rollout", "rollouts"],
   attempt: ["attempt", "attempts"],
   span: ["span", "spans"],

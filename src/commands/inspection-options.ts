@@ -13,16 +13,29 @@ export interface ExportOptions extends SourceOptions {
   rollout?: string[];
   status?: RolloutStatus[];
   mode?: Mode[];
+  since?: number;
+  until?: number;
+  attempt?: string[];
+  name?: string[];
   output?: string;
 }
 
 export function addExportOptions(command: Command): void {
-  command.addArgument(new Argument("<what>", "what to write").choices(exportKinds));
+  command.addArgument(new Argument("<what>", "what to write, or all for `agl import`").choices(exportKinds));
   addSourceOptions(command);
   command
     .addOption(listOption("--rollout <id>", "only these rollouts"))
     .addOption(listOption("--status <name>", "only rollouts in these states", rolloutStatuses))
     .addOption(listOption("--mode <name>", "only rollouts of these modes", modes))
+    .addOption(
+      timeOption(
+        "--since <time>",
+        "only rollouts made then or later: 2026-11-29, 2026-11-29T14:00Z, Unix seconds",
+      ),
+    )
+    .addOption(timeOption("--until <time>", "only rollouts made before"))
+    .addOption(listOption("--attempt <id>", "only these attempts, or latest: for attempts, spans, triplets"))
+    .addOption(listOption("--name <name>", "only spans of these names"))
     .option("--output <file>", "a file instead of stdout; it appears when it is complete");
 }
 
@@ -38,14 +51,26 @@ function addSourceOptions(command: Command): void {
     .option("--run <folder>", "a run's folder or its name; the newest run when nothing is named");
 }
 
+function timeOption(flags: string, description: string): Option {
+  return new Option(flags, description).argParser((given: string) => {
+    const isNumber = /^\d+(?:\.\d+)?$/.test(given);
+    const isDate = /^\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}.*)?$/.test(given);
+    const seconds = isNumber ? Number(given) : isDate ? Date.parse(given) / 1000 : Number.NaN;
+    if (!Number.isNaN(seconds)) return seconds;
+    throw new InvalidArgumentError(
+      `Expected a date, a time such as 2026-11-29T14:00Z, or Unix seconds, not ${JSON.stringify(given)}.`,
+    );
+  });
+}
+
 /** May be repeated, or hold several values with commas between them. */
-function listOption(flags: string, description: string, values?: readonly string[]): Option {
+export function listOption(flags: string, description: string, values?: readonly string[]): Option {
   const shown = values === undefined ? description : `${description} (${values.join(" | ")})`;
   return new Option(flags, shown).argParser((given: string, before: string[] | undefined) => {
     const list = given.split(",").map((value) => value.trim());
     const wrong = list.find((value) => value === "" || (values !== undefined && !values.includes(value)));
     if (wrong !== undefined) {
-      const expected = values === undefined ? "an id" : `one of ${values.join(", ")}`;
+      const expected = values === undefined ? "a text that is not empty" : `one of ${values.join(", ")}`;
       throw new InvalidArgumentError(`Expected ${expected}, not ${JSON.stringify(wrong)}.`);
     }
     return [...(before ?? []), ...list];

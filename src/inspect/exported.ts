@@ -1,45 +1,80 @@
-import type { Attempt, AttemptedRollout, Rollout, Span } from "../protocol/types.ts";
-import type { StoreReading } from "../store/store-reader.ts";
+import { stringifyJson } from "../protocol/json.ts";
+import type { Rollout } from "../protocol/types.ts";
+import type { RecordReading } from "../store/record-reader.ts";
+import { ChosenAttempts, latestAttemptOf } from "./chosen-attempts.ts";
 import type { ExportKind } from "./export-kinds.ts";
-import { eachAttempt, eachRollout, eachSpan, type RolloutFilter } from "./paging.ts";
+import { eachResources, eachRollout, eachSpan, eachWorker, type RolloutFilter } from "./paging.ts";
 import { rowsOfRollout, type RowRules } from "./rollout-rows.ts";
+import { wholeStore } from "./whole-store.ts";
 
 export interface ExportOptions {
   filter: RolloutFilter;
+  /** Ids, or "latest"; all attempts when absent, and the latest for triplets. */
+  attempts?: readonly string[];
+  /** Of spans. */
+  names?: readonly string[];
   rules: RowRules;
   /** Told of each call that is no triplet or row, and why. */
   onLeftOut(reason: string): void;
 }
 
-/** The objects of one kind, one after another; no more than the spans of one attempt are held at once. */
-export async function* exported(
+/** The lines of one kind, one after another; no more than the spans of one attempt are held at once. */
+export async function* exportedLines(
   kind: ExportKind,
-  store: StoreReading,
+  store: RecordReading,
+  options: ExportOptions,
+): AsyncGenerator<string> {
+  if (kind === "all") return yield* wholeStore(store, options.filter);
+  for await (const object of exported(kind, store, options)) yield stringifyJson(object);
+}
+
+async function* exported(
+  kind: Exclude<ExportKind, "all">,
+  store: RecordReading,
   options: ExportOptions,
 ): AsyncGenerator<object> {
+  if (kind === "resources") return yield* eachResources(store);
+  if (kind === "workers") return yield* eachWorker(store);
+  const { attempts = kind === "triplets" ? ["latest"] : undefined } = options;
+  const chosen = new ChosenAttempts(store, attempts);
   for await (const rollout of eachRollout(store, options.filter)) {
     if (kind === "rollouts") yield rollout;
-    else if (kind === "attempts") yield* eachAttempt(store, rollout.rollout_id);
-    else if (kind === "spans") yield* eachSpan(store, rollout.rollout_id);
-    else if (kind === "triplets") yield* tripletsOf(store, rollout, options);
+    else if (kind === "attempts") yield* chosen.of(rollout);
+    else if (kind === "spans") yield* spansOf(chosen, rollout, options.names);
+    else if (kind === "triplets") yield* tripletsOf(store, chosen, rollout, options);
     else yield* rowsOf(store, rollout, options);
+  }
+  chosen.requireAll();
+}
+
+async function* spansOf(chosen: ChosenAttempts, rollout: Rollout, names: readonly string[] | undefined) {
+  for await (const span of chosen.spansOf(rollout)) {
+    if (names === undefined || names.includes(span.name)) yield span;
   }
 }
 
-async function* tripletsOf(store: StoreReading, rollout: Rollout, options: ExportOptions) {
-  const latest = await latestAttempt(store, rollout);
-  if (latest === null) return;
+async function* tripletsOf(
+  store: RecordReading,
+  chosen: ChosenAttempts,
+  rollout: Rollout,
+  options: ExportOptions,
+) {
   const { rollout_id } = rollout;
-  const { triplets, leftOut } = rowsOfRollout(rollout, latest.spans, options.rules);
-  const answered = new Set(triplets.map(({ metadata }) => metadata.sequence_id));
-  for (const { sequence_id, reason } of leftOut) if (!answered.has(sequence_id)) options.onLeftOut(reason);
-  for (const triplet of triplets) yield { rollout_id, attempt_id: latest.attemptId, ...triplet };
+  for await (const { attempt_id } of chosen.of(rollout)) {
+    const spans = await Array.fromAsync(eachSpan(store, rollout_id, attempt_id));
+    const { triplets, leftOut } = rowsOfRollout(rollout, spans, options.rules);
+    const answered = new Set(triplets.map(({ metadata }) => metadata.sequence_id));
+    for (const { sequence_id, reason } of leftOut) if (!answered.has(sequence_id)) options.onLeftOut(reason);
+    for (const triplet of triplets) yield { rollout_id, attempt_id, ...triplet };
+  }
 }
 
-async function* rowsOf(store: StoreReading, rollout: Rollout, options: ExportOptions) {
-  const latest = await latestAttempt(store, rollout);
+/** Of the latest attempt, as training takes them. */
+async function* rowsOf(store: RecordReading, rollout: Rollout, options: ExportOptions) {
+  const latest = await latestAttemptOf(store, rollout);
   if (latest === null) return;
-  const { rows, leftOut } = rowsOfRollout(rollout, latest.spans, options.rules);
+  const spans = await Array.fromAsync(eachSpan(store, rollout.rollout_id, latest.attempt_id));
+  const { rows, leftOut } = rowsOfRollout(rollout, spans, options.rules);
   for (const { reason } of leftOut) options.onLeftOut(reason);
   // Rows are for training; what a model is measured on is none unless it was asked for.
   const isMeasured = rollout.mode === "val" || rollout.mode === "test";
@@ -47,24 +82,5 @@ async function* rowsOf(store: StoreReading, rollout: Rollout, options: ExportOpt
     for (const _ of rows) options.onLeftOut(`mode_${rollout.mode}`);
     return;
   }
-  for (const { row, provenance } of rows) yield { ...row, attempt_id: latest.attemptId, ...provenance };
-}
-
-async function latestAttempt(
-  store: StoreReading,
-  rollout: Rollout | AttemptedRollout,
-): Promise<{ attemptId: string; spans: Span[] } | null> {
-  const attempt = await latestAttemptOf(store, rollout);
-  if (attempt === null) return null;
-  const spans = await Array.fromAsync(eachSpan(store, rollout.rollout_id, attempt.attempt_id));
-  return { attemptId: attempt.attempt_id, spans };
-}
-
-/** Most stores send it along with the rollout. */
-async function latestAttemptOf(
-  store: StoreReading,
-  rollout: Rollout | AttemptedRollout,
-): Promise<Attempt | null> {
-  if ("attempt" in rollout) return rollout.attempt;
-  return (await Array.fromAsync(eachAttempt(store, rollout.rollout_id))).at(-1) ?? null;
+  for (const { row, provenance } of rows) yield { ...row, attempt_id: latest.attempt_id, ...provenance };
 }

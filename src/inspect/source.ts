@@ -2,7 +2,7 @@ import { existsSync, readdirSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { connectStore } from "../client/http-store.ts";
 import { AglError, UsageError } from "../errors.ts";
-import { openStoreReader, type StoreReading } from "../store/store-reader.ts";
+import { openRecordReader, type RecordReading } from "../store/record-reader.ts";
 
 export interface SourceChoice {
   /** Address of a served store. */
@@ -16,7 +16,7 @@ export interface SourceChoice {
 }
 
 export interface Source {
-  reading: StoreReading;
+  reading: RecordReading;
   /** The address or the file. */
   name: string;
   close(): Promise<void>;
@@ -33,7 +33,7 @@ export async function openSource(choice: SourceChoice): Promise<Source> {
   }
   if (choice.store !== undefined) return await openServed(choice.store);
   const file = choice.db ?? join(runFolder(choice), "store.db");
-  const reader = openStoreReader(file);
+  const reader = openRecordReader(file);
   return { reading: reader, name: file, close: () => reader.close() };
 }
 

@@ -20,6 +20,10 @@ beforeAll(async () => {
   trained = await run.record({ question: "12*7" });
   measured = await run.record({ question: "13*7" }, { mode: "val" });
   // As a client sends it: numbers and the order of members are the client's own.
+  await run.store.addResources({
+    main: { resource_type: "prompt_template", template: "x", engine: "jinja" },
+  });
+  await run.store.updateWorker("Worker-0", { cpu: 1 });
   const answer = await fetch(`${server.url}/v1/agl/queues/rollouts/enqueue`, {
     method: "POST",
     body: `{"rollouts":[{"input":${exactInput}}]}`,
@@ -56,7 +60,7 @@ describe("while the store's process lives", () => {
   });
 
   test("the file, the run and the served store give the same bytes, opaque values unchanged", async () => {
-    for (const kind of ["rollouts", "spans"]) {
+    for (const kind of ["rollouts", "spans", "resources", "workers", "all"]) {
       const outputs = await Promise.all(
         [
           ["--store", server.url],
@@ -65,7 +69,8 @@ describe("while the store's process lives", () => {
         ].map(async (source) => (await runAgl(["export", kind, ...source], folder)).out),
       );
       expect(new Set(outputs).size).toBe(1);
-      if (kind === "rollouts") expect(outputs[0]).toContain(`"input":${exactInput}`);
+      expect(outputs[0]).not.toBe("");
+      if (kind === "rollouts" || kind === "all") expect(outputs[0]).toContain(`"input":${exactInput}`);
     }
   });
 
@@ -99,6 +104,40 @@ describe("while the store's process lives", () => {
     expect(await exportLines("rollouts", "--status", "queuing,running")).toHaveLength(1);
     expect(await exportLines("rollouts", "--mode", "val", "--mode", "test")).toHaveLength(1);
     expect(await exportLines("spans", "--status", "failed")).toEqual([]);
+  });
+
+  test("filters by time, attempt and the name of spans", async () => {
+    const [first, second] = await exportLines("rollouts");
+    const since = ["--since", String(second.start_time)];
+    expect((await exportLines("rollouts", ...since)).map(({ rollout_id }) => rollout_id)).not.toContain(
+      first.rollout_id,
+    );
+    expect(await exportLines("attempts", "--until", String(second.start_time))).toHaveLength(1);
+    expect(await exportLines("rollouts", "--since", "2001-01-01", "--until", "2001-01-02T10:00Z")).toEqual(
+      [],
+    );
+
+    const spans = await exportLines("spans", "--attempt", measured.attemptId);
+    const [{ name }] = spans;
+    expect(new Set(spans.map(({ attempt_id }) => attempt_id))).toEqual(new Set([measured.attemptId]));
+    const named = await exportLines("spans", "--attempt", "latest", "--name", name, "--mode", "val");
+    expect(named).toEqual(spans.filter((span) => span.name === name));
+    expect(await exportLines("triplets", "--attempt", measured.attemptId)).toHaveLength(2);
+  });
+
+  test("everything is told with its kind, each thing after what it belongs to", async () => {
+    const lines = await exportLines("all");
+    const told = lines.map((line) => Object.entries<any>(line)[0]!);
+    const order = ["resources", "rollout", "attempt", "span"];
+    const ofTrained = told
+      .filter(([, value]) => value.rollout_id === trained.rolloutId)
+      .map(([kind]) => kind);
+    expect(ofTrained).toEqual(ofTrained.toSorted((one, other) => order.indexOf(one) - order.indexOf(other)));
+    expect(told[0]![0]).toBe("resources");
+    expect(told.at(-1)![0]).toBe("worker");
+    expect(told.find(([kind]) => kind === "rollout")![1].attempt).toBeUndefined();
+    const spans = told.filter(([kind]) => kind === "span").map(([, value]) => value);
+    expect(spans).toEqual(await exportLines("spans"));
   });
 
   test("reading leaves the store as it was and its process the only writer", async () => {
@@ -173,6 +212,15 @@ describe("what cannot be exported is refused with what to do", () => {
     ["another kind", ["calls"], /'calls' is invalid.*rollouts, attempts, spans, triplets, rows/],
     ["an unknown state", ["rows", "--status", "done"], /Expected one of queuing.*not "done"/],
     ["an unknown rollout", ["rows", "--rollout", "ro-none"], /there is no rollout ro-none/],
+    ["an unknown attempt", ["spans", "--attempt", "at-none"], /chosen rollouts have no attempt at-none/],
+    ["a time that is none", ["rows", "--since", "soon"], /Expected a date.*not "soon"/],
+    ["a day that does not exist", ["rows", "--until", "2026-13-01"], /Expected a date/],
+    ["a filter without effect", ["rows", "--name", "x"], /--name does not choose among rows\n.*--rollout/],
+    [
+      "a filter of what is written whole",
+      ["workers", "--mode", "val"],
+      /--mode does not choose among workers/,
+    ],
     ["two sources", ["rows", "--db", "a", "--run", "b"], /--db and --run are given/],
     ["a missing file", ["rows", "--db", "none.db"], /there is no store file none\.db/],
     ["a missing run", ["rows", "--run", "none"], /none is no run's folder[^]*newest runs are 2026-11-29-1/],
