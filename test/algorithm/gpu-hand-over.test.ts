@@ -1,9 +1,11 @@
 import { afterEach, expect, test } from "bun:test";
-import { cpSync, mkdirSync, writeFileSync } from "node:fs";
+import { cpSync, existsSync, mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { AlgorithmSettings } from "../../src/algorithm/algorithm.ts";
 import { GpuHandOver } from "../../src/algorithm/gpu-hand-over.ts";
 import { ManagedEngine } from "../../src/algorithm/managed-engine.ts";
+import { isStableCheckpoint } from "../../src/engine/checkpoint.ts";
+import { adapterProblem } from "../../src/engine/lora-adapter.ts";
 import { GpuMemory } from "../../src/engine/gpu-memory.ts";
 import type { Trainer, TrainJob, TrainResult } from "../../src/engine/trainer.ts";
 import { VllmEngine } from "../../src/engine/vllm.ts";
@@ -12,6 +14,7 @@ import { silentLogger } from "../../src/log.ts";
 import { createRunFolder } from "../../src/run-folder.ts";
 import { executable } from "../helpers/executable.ts";
 import { fakePython, type FakeEngineScript } from "../helpers/fake-engine.ts";
+import { writeAdapter } from "../helpers/lora-adapter.ts";
 import { modelFolder } from "../helpers/model-folder.ts";
 import { safetensors } from "../helpers/safetensors.ts";
 import { temporaryFolder } from "../helpers/temporary-folder.ts";
@@ -52,7 +55,7 @@ esac`,
 
 async function fixture(
   script: FakeEngineScript = {},
-  { between = "swap" as "swap" | "restart", keeps = false } = {},
+  { between = "swap" as "swap" | "restart", keeps = false, keepAdapter = false } = {},
 ): Promise<Fixture> {
   const folder = join(root, String(++number));
   mkdirSync(folder);
@@ -77,7 +80,7 @@ async function fixture(
   const memory = new GpuMemory({ limitMs: 3_000, say, signal, env, pollMs: 10, sayEveryMs: 60_000 });
   const base = { path: baseFolder, name: "version_0" };
   const engine = new ManagedEngine({
-    settings: settings(between),
+    settings: { ...settings(between), keepAdapter },
     vllm,
     startTrainer: () => trainer(events, vllm),
     route: (checkpoint) => Promise.resolve(void events.push(`route ${checkpoint?.name ?? "nothing"}`)),
@@ -113,11 +116,12 @@ function trainer(events: string[], vllm: VllmEngine): Trainer {
   return {
     processes: [],
     stop: () => Promise.resolve(),
-    async train({ base, output }: TrainJob): Promise<TrainResult> {
+    async train({ base, output, keep_adapter }: TrainJob): Promise<TrainResult> {
       events.push(`train while the engine is ${vllm.state}`);
       cpSync(base, output, { recursive: true });
       const weight = { dtype: "BF16", shape: [2, 2], bytes: [1, 2, 3, 4, 5, 6, 7, 9] };
       writeFileSync(join(output, "model.safetensors"), safetensors({ weight }));
+      if (keep_adapter === true) writeAdapter(join(output, "adapter"), base);
       return {
         kind: "result",
         rows: 1,
@@ -158,6 +162,19 @@ test("the engine sleeps while the trainer works, calls are held off, and it wake
     gpu: { serving: 8_000, asleep: 851, trainer_peak: 3_000, after_trainer: 851, awake: 8_000 },
   });
   expect(made.engine.checkpoint.name).toBe("version_1");
+});
+
+test("an adapter that is kept lies in the version's folder, for the base it was trained on", async () => {
+  const made = await fixture({}, { keepAdapter: true });
+  const { checkpoint } = await made.engine.train([row], "version_1");
+  expect(adapterProblem(join(checkpoint.path, "adapter"), baseFolder)).toBeUndefined();
+  expect(isStableCheckpoint(checkpoint.path)).toBe(true);
+});
+
+test("no adapter is kept unasked", async () => {
+  const made = await fixture();
+  const { checkpoint } = await made.engine.train([row], "version_1");
+  expect(existsSync(join(checkpoint.path, "adapter"))).toBe(false);
 });
 
 test("restart stops the engine for the training and starts it with the new weights", async () => {
