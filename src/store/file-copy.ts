@@ -1,7 +1,8 @@
 import { Database } from "bun:sqlite";
-import { closeSync, existsSync, fsyncSync, openSync, renameSync, rmSync, statfsSync } from "node:fs";
+import { closeSync, existsSync, fsyncSync, openSync, renameSync, rmSync } from "node:fs";
 import { dirname } from "node:path";
 import { AglError } from "../errors.ts";
+import { bytesInUse, freeBytesBeside, megabytes } from "./file-space.ts";
 
 /**
  * A copy of the file beside it, complete and on disk when this returns: `agl.db.v1.backup` for a file of version 1.
@@ -44,18 +45,6 @@ function requireSpace(db: Database, path: string, free: number): void {
   );
 }
 
-export function freeBytesBeside(path: string): number {
-  const { bsize, bavail } = statfsSync(dirname(path));
-  return bsize * bavail;
-}
-
-/** Of the database, its free pages left out, the log's included. */
-export function bytesInUse(db: Database): number {
-  const value = (name: string) =>
-    Object.values(db.query<Record<string, number>, []>(`PRAGMA ${name}`).get()!)[0]!;
-  return (value("page_count") - value("freelist_count")) * value("page_size");
-}
-
 function freeName(name: string): string {
   for (let number = 1; ; number += 1) {
     const candidate = number === 1 ? name : `${name}-${number}`;
@@ -80,8 +69,4 @@ function syncFile(path: string): void {
   } finally {
     closeSync(file);
   }
-}
-
-function megabytes(bytes: number): string {
-  return `${Math.ceil(bytes / 1e6)} MB`;
 }

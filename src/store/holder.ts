@@ -24,6 +24,12 @@ export function claimFile(db: Database, path: string): { uncleanStop: boolean } 
   return claim.immediate();
 }
 
+/** The living process that has the file, without taking it. */
+export function holderOf(db: Database): number | undefined {
+  const holder = db.query<Holder, []>("SELECT pid, started FROM holder").get();
+  return holder !== null && isAlive(holder) ? holder.pid : undefined;
+}
+
 export function releaseFile(db: Database): void {
   db.run("DELETE FROM holder");
 }

@@ -17,6 +17,11 @@ export type StoreReading = Pick<StoreApi, "queryRollouts" | "getRollout" | "quer
  * transaction outlasts a call.
  */
 export function openStoreReader(path: string): StoreReader {
+  return new StoreReader(openFileToRead(path));
+}
+
+/** A connection that cannot write, to a complete store of this version. */
+export function openFileToRead(path: string): Database {
   if (!existsSync(path)) {
     throw new AglError("store", `there is no store file ${path}`, {
       remedy: "name the store file of a run, for example runs/2026-11-29-1/store.db",
@@ -27,7 +32,7 @@ export function openStoreReader(path: string): StoreReader {
     try {
       db.run("PRAGMA busy_timeout = 5000");
       requireReadableFile(db, path);
-      return new StoreReader(db);
+      return db;
     } catch (error) {
       db.close();
       throw error;

@@ -90,7 +90,7 @@ describe("a file of an older version", () => {
     const { path, files } = storeOfVersion1();
     const db = new Database(path);
     const copy = () => copyBeforeMigration(db, path, { version: 1, freeBytes: () => 1_000_000 });
-    expect(copy).toThrow(new RegExp(`${basename(path)} has to be brought up to date.* there are 1 MB`));
+    expect(copy).toThrow(new RegExp(`${basename(path)} has to be brought up to date.* there are 1.0 MB`));
     db.close();
     expect(files()).toEqual(["agl.db"]);
     expect(versionIn(path)).toEqual({ user_version: 1 });
