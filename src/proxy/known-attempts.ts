@@ -19,7 +19,7 @@ const endedStatuses: readonly AttemptStatus[] = ["failed", "succeeded", "timeout
 
 /**
  * Whether a call's ids exist, so that nobody writes into a rollout that is not there. What the store said holds
- * for `freshMs`; an attempt that ends in between is noticed then.
+ * for `freshMs`; an attempt that ends in between is noticed then, so it is short: a late call has to be marked as one.
  */
 export function createKnownAttempts(options: {
   store: Pick<StoreApi, "queryAttempts">;
@@ -27,7 +27,7 @@ export function createKnownAttempts(options: {
   maxEntries?: number;
   freshMs?: number;
 }): KnownAttempts {
-  const { store, now, maxEntries = 10_000, freshMs = 10_000 } = options;
+  const { store, now, maxEntries = 10_000, freshMs = 1_000 } = options;
   const entries = new Map<string, Entry>();
   const asking = new Map<string, Promise<AttemptState>>();
 
