@@ -1,10 +1,11 @@
 import { Command, CommanderError, Option } from "commander";
 import { version } from "../package.json" with { type: "json" };
 import { addImportOptions } from "./commands/import-options.ts";
+import { refuseTokenFlag, addStoreOptions, storeAliases } from "./commands/store-options.ts";
 import { addExportOptions, addShowOptions } from "./commands/inspection-options.ts";
 import { addPruneOptions } from "./commands/prune-options.ts";
 import { type Config, type ResolvedConfig, resolveConfig } from "./config.ts";
-import { AglError, messageOf } from "./errors.ts";
+import { AglError, messageOf, UsageError } from "./errors.ts";
 import { flagOf, type SettingName, settings } from "./settings.ts";
 
 interface CommandContext {
@@ -29,13 +30,22 @@ interface CommandEntry {
   without?: SettingName[];
   /** Whether it can print JSON for programs. */
   json?: boolean;
+  /** Shorter names of settings' flags. */
+  aliases?: Partial<Record<SettingName, string>>;
   /** Adds arguments, and flags that are no settings. */
   addOptions?: (command: Command) => void;
   load: () => Promise<CommandAction>;
 }
 
 /** Of `agl store` and `agl proxy` alone. */
-const otherParts: SettingName[] = ["store.scan_debounce_seconds", "proxy.model_list"];
+const otherParts: SettingName[] = [
+  "store.host",
+  "store.scan_debounce_seconds",
+  "store.cors_origin",
+  "store.allowed_host",
+  "store.access_log",
+  "proxy.model_list",
+];
 const runnersElsewhere: SettingName[] = ["runners.agent_name", "runners.connect_seconds"];
 
 const commands: CommandEntry[] = [
@@ -57,6 +67,7 @@ const commands: CommandEntry[] = [
     settings: [
       "store.url",
       "store.connect_seconds",
+      "token_file",
       "proxy.port",
       "proxy.model_list",
       "engine.url",
@@ -69,7 +80,19 @@ const commands: CommandEntry[] = [
   {
     name: "store",
     summary: "the durable store alone: rollouts, attempts, spans, resources",
-    settings: ["store.port", "store.db", "store.scan_debounce_seconds", "log_level"],
+    settings: [
+      "store.host",
+      "store.port",
+      "store.db",
+      "token_file",
+      "store.scan_debounce_seconds",
+      "store.cors_origin",
+      "store.allowed_host",
+      "store.access_log",
+      "log_level",
+    ],
+    aliases: storeAliases,
+    addOptions: addStoreOptions,
     load: async () => (await import("./commands/store.ts")).serveStoreCommand,
   },
   {
@@ -88,6 +111,7 @@ const commands: CommandEntry[] = [
       "agent",
       "store.url",
       "store.connect_seconds",
+      "token_file",
       "runners.count",
       "runners.concurrency",
       "runners.tracer",
@@ -138,7 +162,7 @@ const commands: CommandEntry[] = [
   {
     name: "show",
     summary: "one rollout or attempt: its calls, tools, rewards, rows, and why it failed",
-    settings: ["runs", "selection.rule", "adapter"],
+    settings: ["runs", "selection.rule", "adapter", "token_file"],
     json: true,
     addOptions: addShowOptions,
     load: async () => (await import("./commands/show.ts")).show,
@@ -146,7 +170,7 @@ const commands: CommandEntry[] = [
   {
     name: "export",
     summary: "what a store holds, or the rows made of it, as JSON lines",
-    settings: ["runs", "selection.rule", "adapter"],
+    settings: ["runs", "selection.rule", "adapter", "token_file"],
     addOptions: addExportOptions,
     load: async () => (await import("./commands/export.ts")).exportLines,
   },
@@ -188,13 +212,14 @@ async function parseAndRun(args: string[]): Promise<number> {
     .showHelpAfterError("(`agl help` lists the commands)");
   for (const entry of commands) {
     const command = newCommand(program, entry.name).description(entry.summary).exitOverride();
-    for (const name of namesFor(entry)) command.addOption(optionFor(name));
+    for (const name of namesFor(entry)) addOptions(command, name, entry.aliases?.[name]);
+    if (namesFor(entry).includes("token_file")) refuseTokenFlag(command);
     if (entry.json === true) command.option("--json", "print JSON");
     command.showHelpAfterError(`(\`agl ${entry.name} --help\` lists its flags)`);
     entry.addOptions?.(command);
     command.action(async () => {
       const given = command.optsWithGlobals();
-      const flags = flagsByName(given, namesFor(entry));
+      const flags = flagsByName(given, entry);
       const { config, sources } = resolveConfig({ flags, environment: process.env });
       const run = await entry.load();
       const json = given["json"] === true;
@@ -226,27 +251,48 @@ function namesFor({ settings: taken, without = [] }: CommandEntry): SettingName[
   return names.filter((name) => (taken?.includes(name) ?? true) && !without.includes(name));
 }
 
-function optionFor(name: SettingName): Option {
+/** The setting's flag or, where it has a shorter one, both; the help then shows the shorter. */
+function addOptions(command: Command, name: SettingName, alias: string | undefined): void {
+  const full = optionFor(name, flagOf(name));
+  if (alias === undefined) return void command.addOption(full);
+  command.addOption(optionFor(name, `--${alias}`)).addOption(full.hideHelp());
+}
+
+function optionFor(name: SettingName, longFlag: string): Option {
   const { placeholder, description, default: fallback, hidden } = settings[name];
   const short = name === "runners.count" ? "-n, " : "";
-  const flag = placeholder === undefined ? flagOf(name) : `${flagOf(name)} <${placeholder}>`;
-  const shown = fallback === undefined || placeholder === undefined ? "" : ` [${fallback}]`;
+  const flag = placeholder === undefined ? longFlag : `${longFlag} <${placeholder}>`;
+  const isList = Array.isArray(fallback);
+  const shown = fallback === undefined || placeholder === undefined || isList ? "" : ` [${fallback}]`;
   const option = new Option(short + flag, description + shown);
+  if (isList) option.argParser((given: string, before: string[] | undefined) => [...(before ?? []), given]);
   return hidden ? option.hideHelp() : option;
 }
 
+type Given = string | boolean | string[];
+
 /** Commander names options in camel case; settings are named by their path. */
 function flagsByName(
-  given: Record<string, string | boolean>,
-  names: SettingName[],
-): Partial<Record<SettingName, string | boolean>> {
-  return Object.fromEntries(
-    names.map((name) => [name, given[camelCase(name)]]).filter(([, value]) => value !== undefined),
-  ) as Partial<Record<SettingName, string | boolean>>;
+  given: Record<string, Given>,
+  { aliases = {}, ...entry }: CommandEntry,
+): Partial<Record<SettingName, Given>> {
+  const values = namesFor(entry).map((name): [SettingName, Given | undefined] => {
+    const alias = aliases[name];
+    const value = given[camelCase(name)];
+    const shorter = alias === undefined ? undefined : given[camelCase(alias)];
+    if (value !== undefined && shorter !== undefined) {
+      throw new UsageError(
+        `--${alias} and ${flagOf(name)} are both given`,
+        "they are the same setting; name one",
+      );
+    }
+    return [name, shorter ?? value];
+  });
+  return Object.fromEntries(values.filter(([, value]) => value !== undefined));
 }
 
 function camelCase(name: string): string {
-  return name.replace(/[._](.)/g, (_, letter: string) => letter.toUpperCase());
+  return name.replace(/[._-](.)/g, (_, letter: string) => letter.toUpperCase());
 }
 
 function reportFailure(error: unknown): number {

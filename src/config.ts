@@ -2,6 +2,7 @@ import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { messageOf, UsageError } from "./errors.ts";
 import { nearest } from "./nearest.ts";
+import { masked } from "./secrets.ts";
 import { FlagText, type Setting } from "./setting.ts";
 import { environmentNameOf, flagOf, type SettingName, settings } from "./settings.ts";
 
@@ -17,8 +18,8 @@ export interface ResolvedConfig {
 }
 
 export interface ConfigInput {
-  /** By setting name, as text; switches as booleans. */
-  flags?: Partial<Record<SettingName, string | boolean>>;
+  /** By setting name, as text; switches as booleans, repeated flags as lists. */
+  flags?: Partial<Record<SettingName, string | boolean | string[]>>;
   environment?: Record<string, string | undefined>;
   /** Folder that may hold agl.toml. */
   folder?: string;
@@ -40,7 +41,7 @@ export function resolveConfig(input: ConfigInput = {}): ResolvedConfig {
       sources.set(name, source);
     } catch (error) {
       const shown = given instanceof FlagText ? given.value : given;
-      problems.push(`${label}: ${messageOf(error)}, not ${JSON.stringify(shown)}`);
+      problems.push(`${label}: ${messageOf(error)}, not ${JSON.stringify(masked(name, shown))}`);
     }
   };
   takeFile(input.folder ?? ".", take, problems);

@@ -13,7 +13,8 @@ let stop: (() => Promise<void>) | undefined;
 answerParent("proxy", async (request) => {
   if (request.type === "start-proxy") {
     const log = createLogger("proxy", { level: "warning", file: request.logFile });
-    const store = connectStore(request.storeUrl, { log });
+    const { url, authorization } = request.store;
+    const store = connectStore(url, { log, authorization });
     proxy = createProxy({ store, log });
     const running = proxy;
     const { hostname } = request;

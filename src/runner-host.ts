@@ -1,5 +1,6 @@
 import * as v from "valibot";
 import { connectStore, type HttpStore } from "./client/http-store.ts";
+import { describeOtherStore } from "./client/other-store.ts";
 import { childEnvironment } from "./engine/child-environment.ts";
 import { UsageError } from "./errors.ts";
 import { failAbandonedAttempts } from "./runner/abandoned-attempts.ts";
@@ -15,8 +16,15 @@ const endLimitMs = 2_000;
  */
 export async function runRunners(options: RunnersOptions): Promise<RunnersOutcome> {
   const settings = checkRunnersSettings(options);
-  const store = connectStore(settings.storeUrl, options.log === undefined ? {} : { log: options.log });
-  const health = await untilReachable(() => store.health(), settings.storeUrl, {
+  const store = connectStore(settings.storeUrl, {
+    authorization: settings.storeAuthorization,
+    ...(options.log === undefined ? {} : { log: options.log }),
+    onOtherStore(change) {
+      const message = describeOtherStore(change);
+      options.onEvent?.({ event: "store-trouble", worker: "runners", message });
+    },
+  });
+  const health = await untilReachable(() => store.health(), store.url, {
     signal: options.signal,
     limitSeconds: settings.connectSeconds,
     say: (message) => options.onEvent?.({ event: "waiting", message }),

@@ -1,3 +1,4 @@
+import type { StoreAddress } from "./client/store-address.ts";
 import { AglError } from "./errors.ts";
 import type { Upstream } from "./proxy/upstreams.ts";
 
@@ -8,10 +9,17 @@ export interface ListenOptions {
   anyPort: boolean;
 }
 
+interface StoreStart {
+  path: string;
+  /** What its callers have to send, if anything. */
+  token: string | undefined;
+  logFile: string;
+}
+
 /** What a service worker is told, and what it answers. */
 export type ServiceRequest =
-  | ({ id: number; type: "start-store"; path: string; logFile: string } & ListenOptions)
-  | ({ id: number; type: "start-proxy"; storeUrl: string; logFile: string } & ListenOptions)
+  | ({ id: number; type: "start-store" } & StoreStart & ListenOptions)
+  | ({ id: number; type: "start-proxy"; store: StoreAddress; logFile: string } & ListenOptions)
   | { id: number; type: "upstreams"; upstreams: Upstream[] }
   | { id: number; type: "flush"; deadlineMs: number }
   | { id: number; type: "statistics" }
@@ -87,9 +95,7 @@ export interface RunningProxy extends RunningService {
   statistics(): Promise<Record<string, unknown>>;
 }
 
-export async function startStoreWorker(
-  options: { path: string; logFile: string } & ListenOptions,
-): Promise<RunningService> {
+export async function startStoreWorker(options: StoreStart & ListenOptions): Promise<RunningService> {
   const worker = new ServiceWorker("store", new URL("./store-worker.ts", import.meta.url));
   const { url, port } = (await worker.ask({ type: "start-store", ...options })) as {
     url: string;
@@ -99,7 +105,7 @@ export async function startStoreWorker(
 }
 
 export async function startProxyWorker(
-  options: { storeUrl: string; logFile: string } & ListenOptions,
+  options: { store: StoreAddress; logFile: string } & ListenOptions,
 ): Promise<RunningProxy> {
   const worker = new ServiceWorker("proxy", new URL("./proxy-worker.ts", import.meta.url));
   const { url, port } = (await worker.ask({ type: "start-proxy", ...options })) as {

@@ -59,6 +59,18 @@ export function text(
   });
 }
 
+/** A text that `check` returns in the form to use, or refuses with a sentence. */
+export function address(
+  fallback: string,
+  description: string,
+  check: (given: string) => string,
+): Setting<string> {
+  return make(fallback, description, "address", false, (given) => {
+    if (typeof given !== "string") throw new Error("expected a text");
+    return check(given.trim());
+  });
+}
+
 export function url(description: string): Setting<string> {
   return make("", description, "url", false, (given) => {
     if (typeof given === "string" && URL.canParse(given) && /^https?:$/.test(new URL(given).protocol)) {
@@ -75,9 +87,26 @@ export function choice<const Value extends string>(
   extra: Extra = {},
 ): Setting<Value> {
   return make(fallback, `${description} (${values.join(" | ")})`, "name", extra.hidden ?? false, (given) => {
-    const found = values.find((value) => value === given);
+    const found = values.find((value) => value === given || value === String(given).toLowerCase());
     if (found === undefined) throw new Error(`expected one of ${values.join(", ")}`);
     return found;
+  });
+}
+
+/** Several texts: an array in TOML, with commas between them in the environment, and a flag that may be repeated. */
+export function list(
+  description: string,
+  placeholder: string,
+  check: (item: string) => string,
+): Setting<readonly string[]> {
+  return make([] as readonly string[], `${description}; may be repeated`, placeholder, false, (given) => {
+    const items = typeof given === "string" ? given.split(",") : given;
+    if (!Array.isArray(items)) throw new Error("expected a list of texts");
+    return items.map((item) => {
+      if (typeof item !== "string" || item.trim() === "")
+        throw new Error("expected texts that are not empty");
+      return check(item.trim());
+    });
   });
 }
 

@@ -1,5 +1,6 @@
 import { logLevels } from "./log.ts";
-import { choice, integer, optional, real, text, toggle, url } from "./setting.ts";
+import { address, choice, integer, list, optional, real, text, toggle, url } from "./setting.ts";
+import { hostName, listenAddress, origin } from "./web-names.ts";
 
 const port = { minimum: 1, maximum: 65_535 };
 
@@ -24,6 +25,10 @@ export const settings = {
   iterations: integer(2, "rounds of rollouts and training", { minimum: 1, maximum: 1_000 }),
   log_level: choice(logLevels, "warning", "least severe log lines on stderr"),
 
+  token_file: optional(
+    text("", "file with the store's token; AGL_TOKEN in the environment holds the token itself", "file"),
+  ),
+
   "tasks.train": optional(text("", "training tasks (JSONL); the small model's when unset", "file")),
   "tasks.validation": optional(text("", "validation tasks (JSONL); the small model's when unset", "file")),
   "tasks.train_limit": optional(integer(0, "use only the first n training tasks", { minimum: 1 })),
@@ -31,6 +36,11 @@ export const settings = {
 
   "tasks.dev": integer(4, "training tasks that `dev` tries", { minimum: 1, maximum: 1_000 }),
 
+  "store.host": address(
+    "127.0.0.1",
+    "address that `agl store` listens on; one that other machines reach needs a token",
+    listenAddress,
+  ),
   "store.port": integer(4747, "port of the store", port),
   "store.url": optional(
     url(
@@ -43,6 +53,9 @@ export const settings = {
     "file",
   ),
   "store.scan_debounce_seconds": real(10, "least time between two looks for attempts past their limits"),
+  "store.cors_origin": list("origin whose web pages may use the store, or * for all", "origin", origin),
+  "store.allowed_host": list("name, beside localhost, under which the store is asked for", "name", hostName),
+  "store.access_log": toggle("one line on stderr for every request that the store answers"),
   "store.connect_seconds": integer(600, "how long to wait for a store to answer", { minimum: 1 }),
 
   "proxy.port": integer(12_358, "port of the recording proxy", port),

@@ -10,8 +10,8 @@ answerParent("store", async (request) => {
   if (request.type === "start-store") {
     const log = createLogger("store", { level: "warning", file: request.logFile });
     const store = openStore({ path: request.path, log });
-    const { hostname } = request;
-    const server = listen(request, (port) => serveStore({ store, hostname, port, log }));
+    const { hostname, token } = request;
+    const server = listen(request, (port) => serveStore({ store, hostname, port, token, log }));
     stop = async () => {
       await server.stop();
       await store.close();

@@ -31,8 +31,11 @@ import type {
 } from "../protocol/types.ts";
 import { directFetch } from "./loopback-fetch.ts";
 import type { DirectFetch } from "./loopback-fetch.ts";
+import { describeOtherStore } from "./other-store.ts";
+import type { OtherStore } from "./other-store.ts";
 import { Requester } from "./request.ts";
 import type { Health, StoreRequest } from "./request.ts";
+import { storeAddress } from "./store-address.ts";
 
 export interface HttpStoreOptions {
   fetch?: DirectFetch;
@@ -43,6 +46,10 @@ export interface HttpStoreOptions {
   log?: Logger;
   /** For answers that are written down again: `stringifyJson` gives back what the store sent, digit for digit. */
   exact?: boolean;
+  /** Value of the `Authorization` header, unless the address itself holds a token. */
+  authorization?: string | undefined;
+  /** Told when another store answers than before; may throw, which refuses its answers. Without it, a warning is logged. */
+  onOtherStore?: (change: OtherStore) => void;
 }
 
 /** Longest single wait; a longer one is asked for in pieces, so that a vanished store is noticed. */
@@ -54,6 +61,7 @@ export function connectStore(url: string, options: HttpStoreOptions = {}): HttpS
 }
 
 export class HttpStore implements StoreApi {
+  /** Without the token that the address may hold. */
   readonly url: string;
   readonly #requester: Requester;
   readonly #timeoutMs: number;
@@ -62,11 +70,22 @@ export class HttpStore implements StoreApi {
 
   constructor(url: string, options: HttpStoreOptions = {}) {
     const { fetch = directFetch, timeoutMs = 30_000, retryDelaysMs = [1000, 2000, 5000] } = options;
-    this.url = url;
+    const address = storeAddress(url);
+    const { authorization = options.authorization } = address;
+    this.url = address.url;
     this.#timeoutMs = timeoutMs;
     const log = options.log ?? silentLogger;
-    const { exact = false } = options;
-    this.#requester = new Requester({ url, fetch, timeoutMs, retryDelaysMs, log, exact });
+    const { exact = false, onOtherStore = (change) => log.warning(describeOtherStore(change)) } = options;
+    this.#requester = new Requester({
+      url: address.url,
+      authorization,
+      fetch,
+      timeoutMs,
+      retryDelaysMs,
+      log,
+      exact,
+      onOtherStore,
+    });
   }
 
   /** Never throws: `ok` is false when the store cannot be reached. */

@@ -1,7 +1,9 @@
 import { AglError, StoreRequestError, messageOf } from "../errors.ts";
 import type { Logger } from "../log.ts";
 import { exactAnswer } from "../protocol/json.ts";
+import { storeIdHeader } from "../protocol/store-api.ts";
 import type { DirectFetch } from "./loopback-fetch.ts";
+import type { OtherStore } from "./other-store.ts";
 
 export interface StoreRequest {
   method: "GET" | "POST";
@@ -19,16 +21,22 @@ export interface Health {
   storeId?: string;
   /** Whether the store knows `wait_seconds`. */
   waits: boolean;
+  /** Why the store does not let us in; asking again will not help. */
+  refused?: AglError;
 }
 
 export interface RequesterOptions {
   url: string;
+  /** Value of the `Authorization` header. */
+  authorization?: string | undefined;
   fetch: DirectFetch;
   timeoutMs: number;
   retryDelaysMs: readonly number[];
   log: Logger;
   /** Answers written again by `stringifyJson` come out as the store sent them. */
   exact?: boolean;
+  /** Told when a store with another id answers; may throw, which refuses that store's answers. */
+  onOtherStore: (change: OtherStore) => void;
 }
 
 /** Delays before the second, third and fourth health probe (W-19). */
@@ -51,6 +59,7 @@ class FailedTry extends Error {
 export class Requester {
   readonly #options: RequesterOptions;
   readonly #prefix: string;
+  #storeId: string | null = null;
 
   constructor(options: RequesterOptions) {
     this.#options = options;
@@ -78,6 +87,14 @@ export class Requester {
   async health(signal?: AbortSignal): Promise<Health> {
     try {
       const response = await this.#fetch("/health", { signal: withTimeout(probeTimeoutMs, signal) });
+      if (isDenied(response.status)) {
+        const request = { method: "GET", path: "/health" } as const;
+        return {
+          ok: false,
+          waits: false,
+          refused: this.#denial(request, response.status, await response.text()),
+        };
+      }
       const body: unknown = response.ok ? await response.json() : null;
       if (typeof body !== "object" || body === null) return { ok: false, waits: false };
       const { store_id: storeId, wait_seconds: waits } = body as Record<string, unknown>;
@@ -97,6 +114,8 @@ export class Requester {
       request.signal?.throwIfAborted();
       throw new FailedTry(messageOf(error), !neverArrived(error), undefined, error);
     }
+    if (isDenied(response.status)) throw this.#denial(request, response.status, text);
+    this.#noteStore(response.headers.get(storeIdHeader));
     if (response.ok) return parseAnswer(response, text, this.#options.exact ? exactAnswer : JSON.parse);
     const unknownId = response.status === 500 ? upstreamRefusal(text) : undefined;
     if (unknownId !== undefined) throw new StoreRequestError(404, unknownId);
@@ -118,7 +137,31 @@ export class Requester {
   }
 
   #fetch(path: string, init: RequestInit): Promise<Response> {
-    return this.#options.fetch(this.#prefix + path, init);
+    const { authorization, fetch } = this.#options;
+    if (authorization === undefined) return fetch(this.#prefix + path, init);
+    return fetch(this.#prefix + path, {
+      ...init,
+      headers: { ...init.headers, authorization } as HeadersInit,
+    });
+  }
+
+  /** Ours names itself in every answer, so that one that took its place is noticed. */
+  #noteStore(storeId: string | null): void {
+    const before = this.#storeId;
+    if (storeId === null || storeId === before) return;
+    if (before !== null) this.#options.onOtherStore({ url: this.#options.url, before, now: storeId });
+    this.#storeId = storeId;
+  }
+
+  #denial({ method, path }: StoreRequest, status: number, text: string): AglError {
+    const { url, authorization } = this.#options;
+    const remedy =
+      status === 401
+        ? "set AGL_TOKEN, name the token's file with --token-file, or write the address as http://HOST:PORT/t/TOKEN"
+        : undefined;
+    const asked = authorization === undefined ? "asks for a token" : "refuses the token that it was sent";
+    const why = status === 401 ? asked : `refuses ${method} ${path}: ${String(detailOf(text)).slice(0, 500)}`;
+    return new AglError("store", `the store at ${url} ${why}`, remedy === undefined ? {} : { remedy });
   }
 
   async #becomesHealthy(signal: AbortSignal | undefined): Promise<boolean> {
@@ -136,6 +179,10 @@ export class Requester {
       cause: error,
     });
   }
+}
+
+function isDenied(status: number): boolean {
+  return status === 401 || status === 403;
 }
 
 function mayRepeat({ repeatable }: StoreRequest, error: FailedTry): boolean {

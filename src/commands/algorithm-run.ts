@@ -13,6 +13,7 @@ import { improve } from "../algorithm/improve.ts";
 import { ManagedEngine } from "../algorithm/managed-engine.ts";
 import { writeReport } from "../algorithm/report.ts";
 import { Stopwatch } from "../algorithm/stopwatch.ts";
+import type { StoreAddress } from "../client/store-address.ts";
 import type { Config, ResolvedConfig } from "../config.ts";
 import { startTrainer } from "../engine/trainer.ts";
 import { GpuMemory } from "../engine/gpu-memory.ts";
@@ -47,6 +48,8 @@ export interface RunPlan {
   ownRunners: boolean;
   /** The store to use; one of the run's own when undefined. */
   storeUrl: string | undefined;
+  /** Of that store, or for the run's own. */
+  token: string | undefined;
   sources: ResolvedConfig["sources"];
   /** A user's algorithm; the built-in one when undefined. */
   algorithmFile?: string;
@@ -67,14 +70,15 @@ export async function runAlgorithm(config: Config, plan: RunPlan): Promise<numbe
   const failed = new AbortController();
   try {
     const inputs = await readInputs(config, plan, { say, signal: stop.signal });
-    const { algorithmFile, sources } = plan;
+    const { algorithmFile, sources, token } = plan;
     const algorithm =
       algorithmFile === undefined ? (plan.algorithm ?? improve) : await loadAlgorithm(algorithmFile);
     const folder = createRunFolder(config.runs);
     const log = createLogger("agl", { level: config.log_level, file: join(folder.logs, "agl.log") });
     const signal = AbortSignal.any([stop.signal, failed.signal]);
     const storePath = plan.storePath ?? join(folder.path, "store.db");
-    await run(inputs, algorithm, plan, { config, sources, folder, storePath, log, say, signal, shutdown });
+    const context = { config, sources, token, folder, storePath, log, say, signal, shutdown };
+    await run(inputs, algorithm, plan, context);
     return 0;
   } catch (error) {
     failed.abort(error);
@@ -141,7 +145,7 @@ interface Parts {
 async function prepareParts(
   inputs: Inputs,
   settings: AlgorithmSettings,
-  { url }: RunStore,
+  { address: store }: RunStore,
   clock: Stopwatch,
   context: ServiceContext,
 ): Promise<Parts> {
@@ -149,7 +153,7 @@ async function prepareParts(
   const { modelName } = settings;
   if (config["engine.url"] !== undefined) {
     const address = externalAddress(config["engine.url"], config["engine.api_key"]);
-    const proxy = await chooseProxy(modelName, url, () => address, context);
+    const proxy = await chooseProxy(modelName, store, () => address, context);
     const engine = new ExternalEngine(config["engine.url"]);
     return {
       proxy,
@@ -161,7 +165,7 @@ async function prepareParts(
   }
   const python = inputs.python ?? (await clock.time("setup", () => makePython(inputs, context)));
   const vllm = createVllm(settings, { python, gpuPlan: inputs.gpuPlan }, context);
-  const proxy = await chooseProxy(modelName, url, () => vllm.address, context);
+  const proxy = await chooseProxy(modelName, store, () => vllm.address, context);
   const handOver = handOverGpu(settings, vllm, context);
   const engine = new ManagedEngine({
     ...context,
@@ -187,13 +191,13 @@ function makePython(inputs: Inputs, { config, log, say, signal }: ServiceContext
 
 function chooseProxy(
   modelName: string,
-  storeUrl: string,
+  store: StoreAddress,
   engine: () => EngineAddress,
   context: ServiceContext,
 ): RunProxy | Promise<RunProxy> {
   if (context.config["proxy.off"]) return withoutProxy(modelName, engine);
   if (context.config["proxy.url"] !== undefined) return joinProxy(modelName, context);
-  return startProxy(modelName, storeUrl, context);
+  return startProxy(modelName, store, context);
 }
 
 /** Engine and trainer take turns on a GPU; on the CPU both stay. */

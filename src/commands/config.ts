@@ -1,4 +1,5 @@
 import type { Config, Source } from "../config.ts";
+import { masked } from "../secrets.ts";
 import { environmentNameOf, type SettingName, settings } from "../settings.ts";
 
 interface ShownSetting {
@@ -7,9 +8,6 @@ interface ShownSetting {
   value: unknown;
   source: Source;
 }
-
-const secretName = /(^|[._])(key|token|secret|password)$/;
-const mask = "********";
 
 /** `agl config`: what is in force, and who said so. */
 export async function showConfig(
@@ -35,17 +33,10 @@ export function shownSettings(
     }));
 }
 
-/** A setting's value as it may be shown: no secret, and no password in an address. */
-export function masked(name: string, value: unknown): unknown {
-  if (value === undefined) return undefined;
-  if (secretName.test(name)) return mask;
-  return typeof value === "string" ? value.replace(/(\/\/)[^/@\s]+@/g, `$1${mask}@`) : value;
-}
-
 function table(shown: ShownSetting[]): string[] {
   const rows = shown.map(({ name, value, source }) => [
     name,
-    value === null ? "-" : String(value),
+    value === null || String(value) === "" ? "-" : String(value),
     source === "environment" ? `environment (${environmentNameOf(name)})` : source,
   ]);
   const widths = [0, 1].map((column) => Math.max(...rows.map((row) => row[column]!.length)));

@@ -6,10 +6,17 @@ import type { FinishedRollout } from "../algorithm/rollouts.ts";
 import type { Config, ResolvedConfig } from "../config.ts";
 import { storyLines } from "../inspect/story-lines.ts";
 import { tellStory } from "../inspect/story.ts";
+import { accessToken } from "./access-token.ts";
 import { runAlgorithm } from "./algorithm-run.ts";
 
 /** `agl dev`: a few tasks, told call by call, with the rows that they would become. Nothing is trained. */
-export function dev(config: Config, { sources }: { sources: ResolvedConfig["sources"] }): Promise<number> {
+export function dev(
+  config: Config,
+  {
+    sources,
+    environment,
+  }: { sources: ResolvedConfig["sources"]; environment: Record<string, string | undefined> },
+): Promise<number> {
   const tasks = config["tasks.dev"];
   const inMemory = sources["store.db"] === "default";
   return runAlgorithm(
@@ -23,6 +30,7 @@ export function dev(config: Config, { sources }: { sources: ResolvedConfig["sour
     {
       ownRunners: true,
       storeUrl: config["store.url"],
+      token: accessToken(config, environment),
       sources,
       storePath: inMemory ? ":memory:" : config["store.db"],
       algorithm: async (context) => {

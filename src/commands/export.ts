@@ -7,18 +7,24 @@ import { exportedLines } from "../inspect/exported.ts";
 import type { RolloutFilter } from "../inspect/paging.ts";
 import { openSource } from "../inspect/source.ts";
 import type { StoreReading } from "../store/store-reader.ts";
+import { accessToken } from "./access-token.ts";
 import { LineOutput } from "./line-output.ts";
 import type { ExportOptions } from "./inspection-options.ts";
 
 /** `agl export WHAT`: JSON lines, as the store holds them. */
 export async function exportLines(
   config: Config,
-  { args, own }: { args: string[]; own: Record<string, unknown> },
+  {
+    args,
+    own,
+    environment,
+  }: { args: string[]; own: Record<string, unknown>; environment: Record<string, string | undefined> },
 ): Promise<number> {
   const kind = args[0] as ExportKind;
   const options = own as ExportOptions;
   requireUsedFilters(kind, options);
-  const source = await openSource({ ...options, runs: config.runs });
+  const token = accessToken(config, environment);
+  const source = await openSource({ ...options, token, runs: config.runs });
   const leftOut: Record<string, number> = {};
   try {
     await requireRollouts(source.reading, options.rollout ?? []);

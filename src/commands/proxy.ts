@@ -1,6 +1,7 @@
 import { readFileSync, watch } from "node:fs";
 import { basename, dirname, resolve } from "node:path";
 import { connectStore } from "../client/http-store.ts";
+import { describeOtherStore, type OtherStore } from "../client/other-store.ts";
 import type { Config } from "../config.ts";
 import { messageOf, UsageError } from "../errors.ts";
 import { createLogger } from "../log.ts";
@@ -13,7 +14,7 @@ import { listModels } from "./external-models.ts";
 import { checkPort } from "./ports.ts";
 import { Shutdown } from "./shutdown.ts";
 import { stopOnSignals, untilStopped } from "./stop-signals.ts";
-import { defaultStoreUrl } from "./store-url.ts";
+import { chosenStore } from "./store-url.ts";
 
 type Environment = Record<string, string | undefined>;
 
@@ -31,10 +32,11 @@ export async function proxy(config: Config, { environment }: { environment: Envi
   const stop = stopOnSignals(() => say("stopping: calls under way are finished and stored first"));
   const shutdown = new Shutdown();
   try {
-    const storeUrl = config["store.url"] ?? defaultStoreUrl;
-    const store = connectStore(storeUrl, { log });
+    const { url, authorization } = chosenStore(config, environment);
+    const onOtherStore = (change: OtherStore) => say(describeOtherStore(change));
+    const store = connectStore(url, { log, authorization, onOtherStore });
     shutdown.add("store client", async () => store.close());
-    await untilReachable(() => store.health(), storeUrl, {
+    await untilReachable(() => store.health(), url, {
       signal: stop.signal,
       limitSeconds: config["store.connect_seconds"],
       say,

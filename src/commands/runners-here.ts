@@ -6,11 +6,15 @@ import type { RunnerEvent } from "../runner/events.ts";
 import { uvxCommand } from "./inputs.ts";
 import { runnerSettings } from "./runner-settings.ts";
 import { stopOnSignals } from "./stop-signals.ts";
-import { defaultStoreUrl } from "./store-url.ts";
+import { chosenStore } from "./store-url.ts";
 
 /** `agl runners [AGENT]`: works on a store's rollouts until it is stopped. */
-export async function runnersHere(config: Config, { args: [file] }: { args: string[] }): Promise<number> {
+export async function runnersHere(
+  config: Config,
+  { args: [file], environment }: { args: string[]; environment: Record<string, string | undefined> },
+): Promise<number> {
   const say = (line: string) => console.log(line);
+  const store = chosenStore(config, environment);
   const stop = stopOnSignals(say);
   const agent = file ?? config.agent;
   const show = (event: RunnerEvent) => {
@@ -20,7 +24,7 @@ export async function runnersHere(config: Config, { args: [file] }: { args: stri
   try {
     const outcome = await runRunners({
       ...runnerSettings(config, {
-        storeUrl: config["store.url"] ?? defaultStoreUrl,
+        store,
         agent: agent === undefined ? undefined : resolve(agent),
         uvx: uvxCommand(config),
       }),

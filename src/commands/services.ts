@@ -2,6 +2,8 @@ import { symlinkSync } from "node:fs";
 import { join } from "node:path";
 import type { AlgorithmProxy, AlgorithmSettings } from "../algorithm/algorithm.ts";
 import { connectStore } from "../client/http-store.ts";
+import { refuseOtherStore } from "../client/other-store.ts";
+import { storeAddress, type StoreAddress } from "../client/store-address.ts";
 import type { Config, ResolvedConfig } from "../config.ts";
 import { gpuArguments } from "../engine/gpu-arguments.ts";
 import type { GpuPlan } from "../engine/gpu-plan.ts";
@@ -29,6 +31,8 @@ const flushMs = 30_000;
 export interface ServiceContext {
   config: Config;
   sources: ResolvedConfig["sources"];
+  /** Of the store, when it wants one. */
+  token: string | undefined;
   folder: RunFolder;
   /** The database of a store of the run's own. */
   storePath: string;
@@ -39,36 +43,38 @@ export interface ServiceContext {
 }
 
 export interface RunStore {
-  url: string;
+  address: StoreAddress;
   store: StoreApi;
 }
 
 /** A store of the run's own, in its folder. */
 export async function startStore(context: ServiceContext): Promise<RunStore> {
-  const { folder, shutdown } = context;
+  const { folder, shutdown, token } = context;
   const server = await startStoreWorker({
     path: context.storePath,
+    token,
     ...listenOn("store.port", context),
     logFile: join(folder.logs, "store.log"),
   });
   shutdown.add("store", () => server.stop());
   sayWhere("store", server, "store.port", context);
-  return useStore(server.url, shutdown);
+  return useStore(storeAddress(server.url, token), shutdown);
 }
 
 /** A store that somebody else runs; waits until it answers. */
 export async function joinStore(
   url: string,
-  { config, say, signal, shutdown }: ServiceContext,
+  { config, token, say, signal, shutdown }: ServiceContext,
 ): Promise<RunStore> {
-  const found = useStore(url, shutdown);
-  await untilReachable(() => found.store.health(), url, {
+  const address = storeAddress(url, token);
+  const found = useStore(address, shutdown);
+  await untilReachable(() => found.store.health(), address.url, {
     signal,
     limitSeconds: config["store.connect_seconds"],
     say,
   });
   signal.throwIfAborted();
-  say(`store: ${url}`);
+  say(`store: ${address.url}`);
   return found;
 }
 
@@ -88,10 +94,11 @@ function sayWhere(
   say(`${name}: ${url}`);
 }
 
-function useStore(url: string, shutdown: Shutdown) {
-  const store = connectStore(url);
+function useStore(address: StoreAddress, shutdown: Shutdown) {
+  const { url, authorization } = address;
+  const store = connectStore(url, { authorization, onOtherStore: refuseOtherStore });
   shutdown.add("store client", async () => store.close());
-  return { url, store };
+  return { address, store };
 }
 
 export interface RunProxy extends AlgorithmProxy {
@@ -102,12 +109,12 @@ export interface RunProxy extends AlgorithmProxy {
 /** The run's own recording proxy. */
 export async function startProxy(
   modelName: string,
-  storeUrl: string,
+  store: StoreAddress,
   context: ServiceContext,
 ): Promise<RunProxy> {
   const { folder, shutdown } = context;
   const proxy = await startProxyWorker({
-    storeUrl,
+    store,
     ...listenOn("proxy.port", context),
     logFile: join(folder.logs, "proxy.log"),
   });
@@ -197,10 +204,10 @@ export function createVllm(
 
 export function startRunners(
   inputs: Inputs,
-  { url, store }: RunStore,
+  { address, store }: RunStore,
   { config, folder, say, shutdown }: ServiceContext,
 ): RunnerSupervision {
-  const options = runnerSettings(config, { storeUrl: url, agent: inputs.agent, uvx: inputs.uvx });
+  const options = runnerSettings(config, { store: address, agent: inputs.agent, uvx: inputs.uvx });
   const isOurs = (worker: string) => worker.startsWith(config["runners.prefix"]);
   const runners = new RunnerSupervision({
     start: () =>

@@ -6,14 +6,26 @@ import { storyLines } from "../inspect/story-lines.ts";
 import { tellStory } from "../inspect/story.ts";
 import { stringifyJson } from "../protocol/json.ts";
 import type { SourceOptions } from "./inspection-options.ts";
+import { accessToken } from "./access-token.ts";
 import { LineOutput } from "./line-output.ts";
 
 /** `agl show ID`: a rollout with its attempts, or one attempt. */
 export async function show(
   config: Config,
-  { args, own, json }: { args: string[]; own: Record<string, unknown>; json: boolean },
+  {
+    args,
+    own,
+    json,
+    environment,
+  }: {
+    args: string[];
+    own: Record<string, unknown>;
+    json: boolean;
+    environment: Record<string, string | undefined>;
+  },
 ): Promise<number> {
-  const source = await openSource({ ...(own as SourceOptions), runs: config.runs });
+  const token = accessToken(config, environment);
+  const source = await openSource({ ...(own as SourceOptions), token, runs: config.runs });
   try {
     const { rollout, attemptId } = await findId(source.reading, args[0] ?? "");
     const story = await tellStory(source.reading, rollout, {

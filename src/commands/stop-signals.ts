@@ -25,9 +25,13 @@ export function stopOnSignals(say: (line: string) => void): { signal: AbortSigna
   };
 }
 
-/** Waits for the stop and returns its exit code: for servers, whose end is always a stop. */
+/**
+ * Waits for the stop and returns its exit code: for servers, whose end is always a stop. SIGTERM is how supervisors
+ * end what did its work well, hence 0; Ctrl-C keeps its own, by which shells know that the user wants no more.
+ */
 export async function untilStopped(signal: AbortSignal): Promise<number> {
   if (!signal.aborted)
     await new Promise((resolve) => signal.addEventListener("abort", resolve, { once: true }));
-  return signal.reason instanceof AglError ? signal.reason.exitCode : 1;
+  const exitCode = signal.reason instanceof AglError ? signal.reason.exitCode : 1;
+  return exitCode === exitCodes.SIGTERM ? 0 : exitCode;
 }

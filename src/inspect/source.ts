@@ -1,7 +1,10 @@
 import { existsSync, readdirSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { connectStore } from "../client/http-store.ts";
+import { refuseOtherStore } from "../client/other-store.ts";
+import { storeAddress } from "../client/store-address.ts";
 import { AglError, UsageError } from "../errors.ts";
+import { withoutSecrets } from "../secrets.ts";
 import { openRecordReader, type RecordReading } from "../store/record-reader.ts";
 
 export interface SourceChoice {
@@ -11,6 +14,8 @@ export interface SourceChoice {
   db?: string | undefined;
   /** A run's folder, or the name of one in `runs`. */
   run?: string | undefined;
+  /** Of a served store that wants one. */
+  token?: string | undefined;
   /** Where runs lie; the newest one is read when nothing else is named. */
   runs: string;
 }
@@ -31,22 +36,25 @@ export async function openSource(choice: SourceChoice): Promise<Source> {
       "name one of them: a served store, a store file, or a run's folder",
     );
   }
-  if (choice.store !== undefined) return await openServed(choice.store);
+  if (choice.store !== undefined) return await openServed(choice.store, choice.token);
   const file = choice.db ?? join(runFolder(choice), "store.db");
   const reader = openRecordReader(file);
   return { reading: reader, name: file, close: () => reader.close() };
 }
 
-async function openServed(url: string): Promise<Source> {
-  if (!URL.canParse(url) || !/^https?:$/.test(new URL(url).protocol)) {
+async function openServed(given: string, token: string | undefined): Promise<Source> {
+  if (!URL.canParse(given) || !/^https?:$/.test(new URL(given).protocol)) {
     throw new UsageError(
-      `--store is ${JSON.stringify(url)}`,
+      `--store is ${JSON.stringify(withoutSecrets(given))}`,
       "It is a store's address, for example http://127.0.0.1:4747.",
     );
   }
-  const store = connectStore(url, { exact: true });
-  if ((await store.health()).ok) return { reading: store, name: url, close: () => store.close() };
+  const { url, authorization } = storeAddress(given, token);
+  const store = connectStore(url, { exact: true, authorization, onOtherStore: refuseOtherStore });
+  const { ok, refused } = await store.health();
+  if (ok) return { reading: store, name: url, close: () => store.close() };
   await store.close();
+  if (refused !== undefined) throw refused;
   throw new AglError("store", `no store answers at ${url}`, {
     remedy: "check that it runs and that its address is right, or read its file with --db",
   });

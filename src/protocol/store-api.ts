@@ -105,6 +105,9 @@ export interface AttemptPatch {
   metadata?: JsonObject;
 }
 
+/** An extension of ours: names the store in each of its answers. */
+export const storeIdHeader = "agl-store-id";
+
 /** What became of a batch of spans. A rejected span never stops its neighbours. */
 export interface SpanBatchResult {
   stored: number;

@@ -9,6 +9,8 @@ const count = (most: number) => v.pipe(v.number(), v.integer(), v.minValue(1), v
 /** What the parent hands to the runners' process as one line of JSON. Times are seconds. */
 export const runnersSettingsSchema = v.object({
   storeUrl: v.pipe(v.string(), v.url()),
+  /** Value of the `Authorization` header, for a store that wants a token. */
+  storeAuthorization: v.optional(v.string()),
   /** Threads. */
   workers: v.optional(count(256), 4),
   /** Attempts that a thread holds at once. */

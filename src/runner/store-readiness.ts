@@ -11,8 +11,8 @@ export interface ReachOptions {
   say?: (line: string) => void;
 }
 
-/** Asks until the store answers; undefined when the signal comes first. */
-export async function untilReachable<Health extends { ok: boolean }>(
+/** Asks until the store answers; undefined when the signal comes first. One that denies access is not asked again. */
+export async function untilReachable<Health extends { ok: boolean; refused?: AglError }>(
   ask: () => Promise<Health>,
   url: string,
   { signal = new AbortController().signal, limitSeconds = 30, say }: ReachOptions = {},
@@ -22,6 +22,7 @@ export async function untilReachable<Health extends { ok: boolean }>(
   while (!signal.aborted) {
     const health = await ask();
     if (health.ok) return health;
+    if (health.refused !== undefined) throw health.refused;
     if (performance.now() >= deadline) {
       throw new AglError("store", `no store answers at ${url} (waited ${limitSeconds} s)`, {
         remedy: "start it with `agl store`, or name its address with --store-url",

@@ -1,4 +1,5 @@
 import type { Context } from "hono";
+import { factsOf } from "./request-facts.ts";
 
 export interface Route {
   method: "GET" | "POST";
@@ -7,16 +8,24 @@ export interface Route {
   handle: (c: Context) => Response | Promise<Response>;
 }
 
+/** The route's path with the names of its parameters, as metrics show it; `unknown` when there is no such route. */
+export function templateOf(c: Context, routes: readonly Route[]): string {
+  const route =
+    factsOf(c).route ?? routes.find(({ path }) => matches(path.split("/"), c.req.path.split("/")));
+  return route === undefined ? "unknown" : route.path.replace(/:(\w+)/g, "{$1}");
+}
+
 /** W-5, W-6: 405 with `allow` for a known path, 307 for one with a trailing slash, else 404. */
 export function answerOtherwise(c: Context, routes: readonly Route[]): Response {
-  const url = new URL(c.req.url);
-  const allowed = methodsOf(url.pathname, routes);
+  const { path } = c.req;
+  const allowed = methodsOf(path, routes);
   if (allowed.length > 0) {
     return c.json({ detail: "Method Not Allowed" }, 405, { allow: allowed.join(", ") });
   }
-  const slashless = url.pathname.replace(/\/$/, "");
-  if (slashless !== url.pathname && methodsOf(slashless, routes).length > 0) {
-    return c.redirect(slashless + url.search, 307);
+  const slashless = path.replace(/\/$/, "");
+  if (slashless !== path && methodsOf(slashless, routes).length > 0) {
+    const { pathname, search } = new URL(c.req.url);
+    return c.redirect(pathname.replace(/\/$/, "") + search, 307);
   }
   return c.json({ detail: "Not Found" }, 404);
 }

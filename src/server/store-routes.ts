@@ -22,8 +22,10 @@ import { stringifyJson } from "../protocol/json.ts";
 import { resourcesSchema } from "../protocol/resource-schema.ts";
 import { spanSchema } from "../protocol/span-schema.ts";
 import type { AttemptPatch, RolloutPatch, StoreApi } from "../protocol/store-api.ts";
+import { metricsContentType, type StoreMetrics } from "./metrics/store-metrics.ts";
 import { otlpTraces } from "./otlp-route.ts";
 import { readBody, readQuery } from "./request-body.ts";
+import { factsOf } from "./request-facts.ts";
 import type { Route } from "./route-fallback.ts";
 import { addSpanBatch } from "./span-batch.ts";
 import { check } from "./validation.ts";
@@ -34,6 +36,7 @@ export interface RouteContext {
   maxBodyBytes: number;
   stopping: AbortSignal | undefined;
   log: Logger;
+  metrics: StoreMetrics;
 }
 
 /** Every route, in the order in which they are tried: literal segments before parameters (W-4). */
@@ -47,7 +50,7 @@ export function storeRoutes(context: RouteContext): Route[] {
     ...spanRoutes(context),
     ...workerRoutes(context),
   ].map((route) => ({ ...route, path: `/v1/agl${route.path}` }));
-  return [...prefixed, ...telemetryRoutes(context)];
+  return [...prefixed, ...telemetryRoutes(context), ...metricsRoutes(context)];
 }
 
 function generalRoutes({ store, storeId }: RouteContext): Route[] {
@@ -161,6 +164,12 @@ function telemetryRoutes(context: RouteContext): Route[] {
   ];
 }
 
+/** Section 8.4. Upstream leads the path without a slash to the one with it; here both answer. */
+function metricsRoutes({ metrics }: RouteContext): Route[] {
+  const handle = (c: Context) => c.body(metrics.render(), 200, { "content-type": metricsContentType });
+  return ["/v1/prometheus", "/v1/prometheus/"].map((path) => ({ method: "GET", path, handle }));
+}
+
 function get(path: string, answer: (c: Context) => Promise<unknown>): Route {
   return { method: "GET", path, handle: async (c) => json(c, await answer(c), 200) };
 }
@@ -170,7 +179,7 @@ function post(path: string, status: 200 | 201, answer: (c: Context) => Promise<u
 }
 
 function json(c: Context, value: unknown, status: 200 | 201): Response {
-  return c.body(stringifyJson(value), status, { "content-type": "application/json" });
+  return c.body(stringifyJson(value), status, factsOf(c).answerHeaders);
 }
 
 async function body<Schema extends v.GenericSchema>(
@@ -197,5 +206,13 @@ function refuseNull<Patch extends object>(patch: Patch, members: readonly string
 /** A held answer is dropped when its client goes away (E-20) or the server stops. */
 function callerGone(c: Context, { stopping }: RouteContext): AbortSignal {
   const { signal } = c.req.raw;
+  factsOf(c).callerGone = signal;
+  keepOpen(c);
   return stopping === undefined ? signal : AbortSignal.any([signal, stopping]);
+}
+
+/** The server's idle timer must not run while an answer is held (W-23). */
+function keepOpen(c: Context): void {
+  const { server } = (c.env ?? {}) as { server?: Bun.Server<unknown> };
+  server?.timeout(c.req.raw, 0);
 }

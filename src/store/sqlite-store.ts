@@ -43,6 +43,7 @@ import type { StatusChange } from "./rollout-table.ts";
 import { RolloutWaits } from "./rollout-waits.ts";
 import { attemptedRolloutOf, attemptOf, resourcesOf, rolloutOf, spanOf, workerOf } from "./rows.ts";
 import { SpanWrites } from "./span-writes.ts";
+import type { StoreObserver } from "./observer.ts";
 import { openStoreFile } from "./store-file.ts";
 import { openTables } from "./tables.ts";
 import type { Tables } from "./tables.ts";
@@ -101,6 +102,7 @@ export class SqliteStore implements StoreApi {
   #scansWhileHeld: NodeJS.Timeout | undefined;
   #scanning = 0;
   #closed = false;
+  #observer: StoreObserver | undefined;
 
   constructor(parts: StoreParts) {
     this.storeId = parts.storeId;
@@ -115,6 +117,11 @@ export class SqliteStore implements StoreApi {
     this.#operations = new Operations(this.#tables, parts.now);
     this.#spanWrites = new SpanWrites(this.#tables, parts.now);
     this.#writes = new WriteQueue(parts.db, { journal, onCommit: (changes) => this.#wake(changes) });
+  }
+
+  /** There is one observer at a time. */
+  observe(observer: StoreObserver): void {
+    this.#observer = observer;
   }
 
   async enqueueRollouts(requests: EnqueueRolloutRequest[]): Promise<Rollout[]> {
@@ -295,13 +302,19 @@ export class SqliteStore implements StoreApi {
   #scan(): Promise<void> {
     this.#requireOpen();
     if (!this.#scanDebounce.isDue(this.#now())) return Promise.resolve();
+    const started = performance.now();
+    const outcome = (error?: unknown) => ({ error, seconds: (performance.now() - started) / 1000 });
     return this.#writes
       .submit(() => this.#operations.scan())
       .then(
         (overdue) => {
+          this.#observer?.scanned(outcome());
           if (overdue > 0) this.#log.info("overdue attempts were ended", { attempts: overdue });
         },
-        (error) => this.#log.error("the health scan failed", { error: messageOf(error) }),
+        (error) => {
+          this.#observer?.scanned(outcome(error));
+          this.#log.error("the health scan failed", { error: messageOf(error) });
+        },
       );
   }
 
@@ -329,11 +342,28 @@ export class SqliteStore implements StoreApi {
 
   #wake(changes: readonly StatusChange[]): void {
     this.#waits.onStatuses(changes);
+    if (this.#observer !== undefined && !this.#closed) this.#tellEnded(changes, this.#observer);
     const queued = changes.some(({ status }) => isQueuing(status));
     if (!queued || this.#held.size === 0 || this.#closed) return;
     this.#dequeue().catch((error) => {
       this.#log.error("waiting runners could not be served", { error: messageOf(error) });
     });
+  }
+
+  #tellEnded(changes: readonly StatusChange[], observer: StoreObserver): void {
+    const ended = changes.filter(({ status }) => isFinished(status));
+    if (ended.length === 0) return;
+    try {
+      const found = this.#tables.rollouts.getMany(ended.map(({ rolloutId }) => rolloutId));
+      const rows = new Map(found.map((row) => [row.rollout_id, row]));
+      for (const { rolloutId, status } of ended) {
+        const row = rows.get(rolloutId);
+        if (row === undefined || row.end_time === null) continue;
+        observer.rolloutEnded({ status, mode: row.mode, seconds: row.end_time - row.start_time });
+      }
+    } catch (error) {
+      this.#log.warning("rollouts that ended could not be counted", { error: messageOf(error) });
+    }
   }
 
   /** A held answer takes the place of a poller, so it scans as often as one would. */

@@ -43,7 +43,7 @@ async function rawPost(server: StoreServer, path: string, body: string) {
   const socket = connect(server.port, "127.0.0.1");
   await new Promise((resolve) => socket.once("connect", resolve));
   socket.write(
-    `POST /v1/agl${path} HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n` +
+    `POST /v1/agl${path} HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\n` +
       `content-length: ${body.length}\r\n\r\n${body}`,
   );
   return socket;
@@ -105,7 +105,7 @@ describe("a held answer over HTTP", () => {
     expect(await answer.json()).toEqual([]);
     expect(performance.now() - started).toBeGreaterThan(11_000);
     expect(answers).toHaveLength(1);
-    idle.write("GET /v1/agl/health HTTP/1.1\r\nhost: x\r\n\r\n");
+    idle.write("GET /v1/agl/health HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n");
     await new Promise((resolve) => idle.once("data", resolve).once("close", resolve));
     expect(answers[1]).toStartWith("HTTP/1.1 200");
     idle.destroy();
