@@ -283,6 +283,8 @@ export class SqliteStore implements StoreApi {
     clearInterval(this.#scansWhileHeld);
     this.#holds.releaseAll();
     releaseFile(this.#db);
+    // Whoever still reads the file is not waited for: the log stays beside it until the next start.
+    this.#db.run("PRAGMA busy_timeout = 0");
     this.#db.run("PRAGMA wal_checkpoint(TRUNCATE)");
     this.#db.close();
   }
