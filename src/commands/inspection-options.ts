@@ -36,8 +36,18 @@ export function addExportOptions(command: Command): void {
     .addOption(timeOption("--until <time>", "only rollouts made before"))
     .addOption(listOption("--attempt <id>", "only these attempts, or latest: for attempts, spans, triplets"))
     .addOption(listOption("--name <name>", "only spans of these names"))
-    .option("--output <file>", "a file instead of stdout; it appears when it is complete");
+    .option("--output <file>", "a file instead of stdout; it appears when it is complete")
+    .addHelpText("after", exportHelp);
 }
+
+const exportHelp = `
+Each line is one JSON object as the store sends it, digit for digit. all writes everything that a store holds, each line
+with its kind, {"rollout":{…}}, {"span":{…}}, each thing after what it belongs to: \`agl import\` reads it. Filters choose
+rollouts with their attempts and spans; resources and workers are always written whole. Triplets and rows are made of
+spans on the way: triplets of the latest attempt unless --attempt says otherwise, rows as training would take them.
+
+  agl export all --db agl.db --output agl.jsonl
+  agl export spans --store http://127.0.0.1:4747 --status failed --since 2026-11-29`;
 
 export function addShowOptions(command: Command): void {
   command.addArgument(new Argument("<id>", "of a rollout or an attempt; a unique beginning is enough"));

@@ -1,9 +1,8 @@
 import type { Database } from "bun:sqlite";
 import type { ResourcesQuery, StoreApi, WorkerQuery } from "../protocol/store-api.ts";
 import type { Page, ResourcesUpdate, Worker } from "../protocol/types.ts";
-import { openReadOnlyFile } from "./read-only-file.ts";
 import { resourcesOf, workerOf } from "./rows.ts";
-import { StoreReader, type StoreReading } from "./store-reader.ts";
+import { openFileToRead, StoreReader, type StoreReading } from "./store-reader.ts";
 import { openTables, type Tables } from "./tables.ts";
 
 /** Everything that a store holds. */
@@ -11,7 +10,7 @@ export type RecordReading = StoreReading & Pick<StoreApi, "queryResources" | "qu
 
 /** As `openStoreReader`, for those who read resources and workers, too. */
 export function openRecordReader(path: string): RecordReader {
-  return new RecordReader(openReadOnlyFile(path));
+  return new RecordReader(openFileToRead(path));
 }
 
 export class RecordReader extends StoreReader implements RecordReading {

@@ -53,10 +53,15 @@ export class StoreImport {
 
   /** Without `commit` the file is as it was before; one that was made for the import is gone. */
   close(): void {
-    if (this.#db.inTransaction) this.#db.run("ROLLBACK");
-    releaseFile(this.#db);
-    this.#db.run("PRAGMA wal_checkpoint(TRUNCATE)");
-    this.#db.close();
+    try {
+      if (this.#db.inTransaction) this.#db.run("ROLLBACK");
+      releaseFile(this.#db);
+      this.#db.run("PRAGMA wal_checkpoint(TRUNCATE)");
+    } catch {
+      // A full disk refuses this, too; the failure that led here is the one to report.
+    } finally {
+      this.#db.close();
+    }
     if (this.#committed || !this.#isNew) return;
     for (const suffix of ["", "-wal", "-shm"]) rmSync(this.#path + suffix, { force: true });
   }

@@ -221,6 +221,24 @@ describe("one line that cannot be taken, and nothing is imported", () => {
     expect((await agl("export", "all", "--db", "kept.db")).out).toBe(whole);
   });
 
+  test("a file that cannot grow says so, and is as it was", async () => {
+    await importText(whole, "full.db");
+    const rollout = JSON.parse(linesOfKind["rollout"]!).rollout;
+    const many = Array.from({ length: 3_000 }, (_, index) =>
+      wrapped("rollout", { ...rollout, rollout_id: `ro-${index}`, input: "x".repeat(1_000) }),
+    );
+    writeFileSync(join(folder, "many.jsonl"), many.join(""));
+    const command = selfCommand(["import", "many.jsonl", "--db", "full.db"]).map((part) => `'${part}'`);
+    const limited = `ulimit -f 1000; exec ${command.join(" ")}`;
+    const child = Bun.spawn(["bash", "-c", limited], { cwd: folder, stdout: "pipe", stderr: "pipe" });
+    expect(await new Response(child.stderr).text()).toMatch(
+      /full\.db could not be written: .*\n.*check the free space.*nothing was imported/,
+    );
+    expect(await child.exited).toBe(1);
+    expect((await agl("export", "all", "--db", "full.db")).out).toBe(whole);
+    expect((await agl("import", "many.jsonl", "--db", "full.db")).code).toBe(0);
+  });
+
   test("an interrupted one leaves nothing", async () => {
     const [command, ...args] = selfCommand(["import", "-", "--db", "interrupted.db"]);
     const child = Bun.spawn([command!, ...args], {
