@@ -19,13 +19,24 @@ export function maskAnswer(json: string, body: JsonObject, mask: AnswerMask): st
   const members = membersOf(json);
   const edits = removalEdits(members, ({ key }) => mask.hideUsage && key === "usage");
   if (mask.hideTokenIds) edits.push(...idEdits(json, members));
+  if (typeof body.model === "string" && mask.modelName !== undefined) {
+    edits.push(...modelEdits(members, mask.modelName));
+  }
   for (const member of members) {
-    if (member.key === "model" && typeof body.model === "string" && mask.modelName !== undefined) {
-      edits.push({ start: member.valueStart, end: member.end, replacement: JSON.stringify(mask.modelName) });
-    }
     if (member.key === "choices" && mask.hideTokenIds) edits.push(...choiceEdits(json, member));
   }
   return applyEdits(json, edits);
+}
+
+/** The answer with the name that the agent uses for its model. */
+export function withModelName(json: string, body: JsonObject, modelName: string): string {
+  return typeof body.model === "string" ? applyEdits(json, modelEdits(membersOf(json), modelName)) : json;
+}
+
+function modelEdits(members: JsonMember[], modelName: string): TextEdit[] {
+  return members
+    .filter(({ key }) => key === "model")
+    .map(({ valueStart, end }) => ({ start: valueStart, end, replacement: JSON.stringify(modelName) }));
 }
 
 /** vLLM writes null where it was not asked for ids. */

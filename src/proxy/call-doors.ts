@@ -16,7 +16,7 @@ import type { KnownAttempts } from "./known-attempts.ts";
 import { createKnownAttempts } from "./known-attempts.ts";
 import { passThrough } from "./pass-through.ts";
 import type { ProxyOptions, SpanSink } from "./proxy.ts";
-import type { RecordedRoute } from "./recorded-route.ts";
+import type { ChooseRoute } from "./recorded-route.ts";
 import { Recorder } from "./recorder.ts";
 import type { Upstream, UpstreamTable } from "./upstreams.ts";
 import { createUpstreamTable } from "./upstreams.ts";
@@ -38,6 +38,10 @@ class Refused extends Error {
 interface AttemptIds {
   rolloutId: string;
   attemptId: string;
+}
+
+interface ChosenCall extends Pick<ModelCallOptions, "request" | "upstream" | "recording"> {
+  choose: ChooseRoute;
 }
 
 /** What happens behind each route. */
@@ -102,7 +106,7 @@ export class CallDoors {
     );
   }
 
-  async record(context: Context, route: RecordedRoute): Promise<Response> {
+  async record(context: Context, choose: ChooseRoute): Promise<Response> {
     return await this.#refusing(async () => {
       const ids = attemptIds(context);
       if (ids === null) {
@@ -111,37 +115,35 @@ export class CallDoors {
         }
         const request = await this.#readRequest(context);
         return await this.#forward(context, {
-          route,
+          choose,
           request,
           upstream: this.#pickUpstream(request),
           recording: null,
         });
       }
       this.surroundings.counts.calls += 1;
-      return await this.#recorded(context, route, ids);
+      return await this.#recorded(context, choose, ids);
     });
   }
 
-  async #recorded(context: Context, route: RecordedRoute, ids: AttemptIds): Promise<Response> {
+  async #recorded(context: Context, choose: ChooseRoute, ids: AttemptIds): Promise<Response> {
     // Begun before anything is awaited, so that a flush which comes now waits for this call.
     const open = this.recorder.begin(ids.rolloutId, ids.attemptId);
     try {
       const request = await this.#readRequest(context);
       const upstream = this.#pickUpstream(request);
       const identity = await this.#identify(ids);
-      return await this.#forward(context, { route, request, upstream, recording: { identity, open } });
+      return await this.#forward(context, { choose, request, upstream, recording: { identity, open } });
     } catch (error) {
       open.discard();
       throw error;
     }
   }
 
-  #forward(
-    context: Context,
-    call: Pick<ModelCallOptions, "route" | "request" | "upstream" | "recording">,
-  ): Promise<Response> {
+  #forward(context: Context, { choose, ...call }: ChosenCall): Promise<Response> {
     const { signal: client, headers: clientHeaders } = context.req.raw;
-    return forwardModelCall({ ...call, surroundings: this.surroundings, clientHeaders, client });
+    const route = choose(call.request, call.upstream, call.recording !== null);
+    return forwardModelCall({ ...call, route, surroundings: this.surroundings, clientHeaders, client });
   }
 
   async pass(context: Context, route: string): Promise<Response> {

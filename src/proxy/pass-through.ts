@@ -10,9 +10,7 @@ import type { Upstream } from "./upstreams.ts";
 /** Routes that ask a model and change nothing; a model server's administration is not among them. */
 export const passedRoutes = [
   "embeddings",
-  "messages",
   "messages/count_tokens",
-  "responses",
   "rerank",
   "score",
   "moderations",

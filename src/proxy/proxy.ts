@@ -60,8 +60,8 @@ function proxyApp(doors: CallDoors): Hono {
   for (const prefix of ["", attempt]) {
     for (const version of ["/v1", ""]) {
       app.get(`${prefix}${version}/models`, (context) => doors.models(context));
-      for (const [route, recorded] of Object.entries(recordedRoutes)) {
-        app.post(`${prefix}${version}/${route}`, (context) => doors.record(context, recorded));
+      for (const [route, choose] of Object.entries(recordedRoutes)) {
+        app.post(`${prefix}${version}/${route}`, (context) => doors.record(context, choose));
       }
       for (const route of passedRoutes) {
         app.post(`${prefix}${version}/${route}`, (context) => doors.pass(context, route));

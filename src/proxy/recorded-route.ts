@@ -22,3 +22,6 @@ export interface ReaderOptions {
   /** Of the model server that answers. */
   fingerprint: FingerprintMemory;
 }
+
+/** By what the agent asks and who answers. */
+export type ChooseRoute = (request: ModelRequest, upstream: Upstream, recorded: boolean) => RecordedRoute;

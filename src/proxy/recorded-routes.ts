@@ -1,9 +1,13 @@
 import { chatRoute } from "./chat-route.ts";
 import { completionsRoute } from "./completions-route.ts";
-import type { RecordedRoute } from "./recorded-route.ts";
+import { chooseMessagesRoute } from "./messages-route.ts";
+import type { ChooseRoute } from "./recorded-route.ts";
+import { responsesRoute } from "./responses-route.ts";
 
 /** By their place after `/v1/`. */
-export const recordedRoutes: { [path: string]: RecordedRoute } = {
-  "chat/completions": chatRoute,
-  completions: completionsRoute,
+export const recordedRoutes: { [path: string]: ChooseRoute } = {
+  "chat/completions": () => chatRoute,
+  completions: () => completionsRoute,
+  messages: chooseMessagesRoute,
+  responses: () => responsesRoute,
 };

@@ -143,7 +143,7 @@ describe("other routes", () => {
     expect(vllm.requests).toEqual([]);
   });
 
-  test.each(["/v1/rerank", "/embeddings", `${attempt}/v1/messages`, `${attempt}/responses`])(
+  test.each(["/v1/rerank", "/embeddings", `${attempt}/v1/score`, `${attempt}/messages/count_tokens`])(
     "POST %s passes unrecorded and is counted",
     async (path) => {
       const { post, sink, proxy, vllm } = start();
