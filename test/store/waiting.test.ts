@@ -1,6 +1,8 @@
 import { describe, expect, test } from "bun:test";
+import fc from "fast-check";
+import { isFinished, rolloutStatuses } from "../../src/protocol/enums.ts";
 import type { DequeueRequest } from "../../src/protocol/store-api.ts";
-import type { AttemptedRollout } from "../../src/protocol/types.ts";
+import type { AttemptedRollout, Rollout } from "../../src/protocol/types.ts";
 import { HeldDequeues } from "../../src/store/held-dequeues.ts";
 import { Holds } from "../../src/store/hold.ts";
 import { memoryStore } from "../helpers/memory-store.ts";
@@ -78,6 +80,17 @@ describe("waiting for rollouts", () => {
     expect(await store.waitForRollouts({ rollout_ids: [ids[0]!], wait_seconds: 0.02 })).toEqual([]);
   });
 
+  // H-1, H-4
+  test("wait_seconds goes on looking for attempts that are overdue", async () => {
+    const clock = createTestClock();
+    const store = memoryStore({ now: clock.now });
+    const { rollout_id } = await store.startRollout({ input: 1, config: { timeout_seconds: 5 } });
+    const wait = store.waitForRollouts({ rollout_ids: [rollout_id], wait_seconds: 30 });
+    await Bun.sleep(5);
+    clock.advance(10);
+    expect(await wait).toMatchObject([{ rollout_id, status: "failed" }]);
+  });
+
   // E-20
   test("it ends when the caller goes away and when the store closes", async () => {
     const { store, ids, finish } = await storeWith(2);
@@ -92,6 +105,54 @@ describe("waiting for rollouts", () => {
     expect(await closed).toEqual([]);
   });
 });
+
+interface RandomWait {
+  rollouts: number[];
+  until: "all" | "any";
+  found?: Rollout[];
+}
+
+// E-17 to E-19, V-1 to V-3
+test("random waits end with the change that they wait for, with what is finished then, and not before", async () => {
+  const number = fc.nat({ max: 3 });
+  const until = fc.constantFrom("all" as const, "any" as const);
+  const event = fc.oneof(
+    fc.record({ rollout: number, status: fc.constantFrom(...rolloutStatuses) }),
+    fc.record({ rollouts: fc.uniqueArray(number, { maxLength: 3 }), until }),
+  );
+  const play = async (events: (typeof event extends fc.Arbitrary<infer Value> ? Value : never)[]) => {
+    const { store, ids } = await storeWith(4);
+    const finished = new Set<number>();
+    const isDone = ({ rollouts, until }: RandomWait) =>
+      until === "all" || rollouts.length === 0
+        ? rollouts.every((number) => finished.has(number))
+        : rollouts.some((number) => finished.has(number));
+    let open: RandomWait[] = [];
+    for (const event of events) {
+      if ("status" in event) {
+        await store.updateRollout(ids[event.rollout]!, { status: event.status });
+        if (isFinished(event.status)) finished.add(event.rollout);
+        else finished.delete(event.rollout);
+      } else {
+        const wait: RandomWait = { ...event };
+        const rollout_ids = event.rollouts.map((number) => ids[number]!);
+        const limit = event.until === "any" ? { wait_seconds: 30 } : {};
+        void store.waitForRollouts({ rollout_ids, ...limit }).then((found) => (wait.found = found));
+        open.push(wait);
+      }
+      // Whatever the event set going has been answered before the second of these.
+      for (let reads = 0; reads < 2; reads += 1) await store.getRollout(ids[0]!);
+      const found = open.map((wait) => wait.found?.map(({ rollout_id }) => ids.indexOf(rollout_id)));
+      const expected = open.map((wait) =>
+        isDone(wait) ? wait.rollouts.filter((number) => finished.has(number)) : undefined,
+      );
+      expect(found).toEqual(expected);
+      open = open.filter((wait) => !isDone(wait));
+    }
+    await store.close();
+  };
+  await fc.assert(fc.asyncProperty(fc.array(event, { maxLength: 25, size: "max" }), play), { numRuns: 150 });
+}, 30_000);
 
 describe("a held dequeue", () => {
   test("is answered by the enqueue", async () => {
