@@ -1,30 +1,27 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { join } from "node:path";
-import { adaptProxySpans } from "../../src/adapter/proxy-adapter.ts";
-import type { Triplet } from "../../src/adapter/triplet.ts";
-import { propagateRewards } from "../../src/algorithm/propagate.ts";
-import { makeRow } from "../../src/algorithm/rows.ts";
 import { connectStore, type HttpStore } from "../../src/client/http-store.ts";
 import { createProxy } from "../../src/proxy/proxy.ts";
 import { asResource } from "../../src/proxy/resource.ts";
 import { serveProxy } from "../../src/proxy/serve.ts";
+import { stringifyJson } from "../../src/protocol/json.ts";
 import type { StoreApi } from "../../src/protocol/store-api.ts";
 import type { Span } from "../../src/protocol/types.ts";
 import { runRunners } from "../../src/runner-host.ts";
 import { serveStore, type StoreServer } from "../../src/server/serve.ts";
 import { openStore, type SqliteStore } from "../../src/store/sqlite-store.ts";
-import { type FakeVllm, replyAs, startFakeVllm } from "../helpers/fake-vllm.ts";
+import type { FakeVllm } from "../helpers/fake-vllm.ts";
 import { eventually, until } from "../helpers/processes.ts";
 import { upstreamOf } from "../helpers/proxy-fixture.ts";
 import { temporaryFolder } from "../helpers/temporary-folder.ts";
-import { makeInteropPython, runPython, startPython } from "./python.ts";
+import { freePort, makeInteropPython, runPython, stopPython, startPython } from "./python.ts";
+import { expectSameTriplets, expectTwoCalls, startTwoCallModel, task } from "./two-calls.ts";
 
 /**
- * The released agentlightning 0.3.0 of PyPI against our parts: its client, runner, tracer and adapter on our store and
- * proxy, and our client, runners and proxy on its store. Run with `bun test ./test/interop/interop.real.ts`.
+ * The released agentlightning 0.3.0 of PyPI against our parts: its client, runner, tracer, adapter and LLM proxy on our
+ * store and proxy, and our client, runners and proxy on its store. Run with `bun test ./test/interop/interop.real.ts`.
  */
 const minute = 60_000;
-const task = { question: "What is 12*7?", expected: "Answer 1, with 'quotes' and “größe”" };
 const stops: (() => Promise<unknown>)[] = [];
 
 beforeAll(() => makeInteropPython(), 10 * minute);
@@ -39,18 +36,7 @@ interface Parts {
 
 /** The real recording proxy in front of a model server that answers with ids, on any store. */
 function startProxy(store: StoreApi): Parts {
-  const vllm = startFakeVllm((request, index) => {
-    const turn = request.body["messages"].length === 1 ? 0 : 1;
-    return replyAs(request, {
-      id: `chatcmpl-${index}`,
-      prompt_token_ids: [151_644, 8948, turn],
-      pieces: [
-        { text: `Answer ${turn}, with `, token_ids: [10, turn] },
-        { text: "'quotes' and “größe”", token_ids: [11] },
-        { delta: {}, token_ids: [151_645] },
-      ],
-    });
-  });
+  const vllm = startTwoCallModel();
   const proxy = createProxy({ store, upstreams: [upstreamOf(vllm)] });
   const served = serveProxy({ proxy, hostname: "127.0.0.1", port: 0 });
   stops.push(
@@ -70,46 +56,21 @@ async function publish(store: StoreApi, endpoint: string): Promise<string> {
   return (await store.addResources({ main_llm: resource })).resources_id;
 }
 
-interface UpstreamTriplet {
-  prompt: { token_ids: number[] };
-  response: { token_ids: number[] };
-  reward: number | null;
-  metadata: { response_id: string };
-}
-
-function expectTwoCalls(spans: Span[]): Triplet[] {
-  const { triplets, dropped, unassignedRewards } = adaptProxySpans(spans);
-  expect({ dropped, unassignedRewards }).toEqual({ dropped: [], unassignedRewards: [] });
-  expect(triplets).toMatchObject([
-    {
-      prompt: { token_ids: [151_644, 8948, 0] },
-      response: { token_ids: [10, 0, 11, 151_645] },
-      reward: 0.25,
-      metadata: { exact: true, checkpoint: "version_0" },
-    },
-    { prompt: { token_ids: [151_644, 8948, 1] }, response: { token_ids: [10, 1, 11, 151_645] }, reward: 1 },
-  ]);
-  return triplets;
-}
-
-/** The original's adapter reads the same from the same spans, and so the same rows come out. */
-async function expectSameTriplets(storeUrl: string, rolloutId: string, ours: Triplet[]): Promise<void> {
-  const theirs: UpstreamTriplet[] = JSON.parse(await runPython("triplets.py", [storeUrl, rolloutId]));
-  const essence = ({ prompt, response, reward, metadata }: Triplet | UpstreamTriplet) => ({
-    prompt: prompt.token_ids,
-    response: response.token_ids,
-    reward,
-    id: metadata.response_id,
+/** What `otlp_exporter.py` recorded. */
+function expectRecordedSpans(inner: Span, outer: Span): void {
+  const context = { trace_id: outer.trace_id, span_id: outer.span_id };
+  expect(outer).toMatchObject({ parent_id: null, end_time: 1_700_000_002, status: { status_code: "UNSET" } });
+  expect(inner).toMatchObject({
+    ...{ trace_id: outer.trace_id, parent_id: outer.span_id },
+    status: { status_code: "ERROR", description: "broken" },
+    events: [{ name: "step", attributes: { number: 1 }, timestamp: 1_700_000_000.5 }],
+    links: [{ context, attributes: { why: "cause" } }],
+    end_time: 1_700_000_001,
+    resource: { attributes: { "service.name": "a" }, schema_url: "https://schema" },
   });
-  expect(theirs.map(essence)).toEqual(ours.map(essence));
-  const rows = (triplets: Triplet[]) =>
-    propagateRewards(triplets, "filter-first").calls.map((call) => makeRow(rolloutId, call).row);
-  const fromTheirs = theirs.map((triplet, index): Triplet => {
-    const { metadata } = ours[index]!;
-    return { prompt: triplet.prompt, response: triplet.response, reward: triplet.reward, metadata };
-  });
-  expect(rows(fromTheirs)).toEqual(rows(ours));
-  expect(rows(ours).map(({ reward }) => reward)).toEqual([0.25, 1]);
+  expect(stringifyJson(inner)).toContain(
+    `"attributes":{"text":"größe","big":9007199254740993,"float":1.0,"flag":true,"ids":[151644,8948],"none":[]}`,
+  );
 }
 
 describe("on our store", () => {
@@ -129,6 +90,26 @@ describe("on our store", () => {
     "the original's client enqueues, dequeues, adds spans, waits, updates and reads resources",
     async () => {
       expect(await runPython("store_client.py", [server.url])).toContain("the client and the store agree");
+    },
+    2 * minute,
+  );
+
+  test(
+    "OpenTelemetry's exporter sends spans plain, with gzip and with deflate, and does not repeat what is refused",
+    async () => {
+      const { rollout_id, attempt } = await store.startRollout({ input: 1 });
+      await runPython("otlp_exporter.py", [server.url, rollout_id, attempt.attempt_id]);
+      const { items } = await store.querySpans({ rollout_id });
+      expect(items.map(({ sequence_id, name }) => [sequence_id, name])).toEqual([
+        [1, "none inner"],
+        [2, "none outer"],
+        [3, "gzip inner"],
+        [4, "gzip outer"],
+        [5, "deflate inner"],
+        [6, "deflate outer"],
+      ]);
+      for (let index = 0; index < items.length; index += 2)
+        expectRecordedSpans(items[index]!, items[index + 1]!);
     },
     2 * minute,
   );
@@ -157,6 +138,65 @@ describe("on our store", () => {
   );
 });
 
+describe("on our store, with the original's LLM proxy", () => {
+  let store: SqliteStore;
+  let server: StoreServer;
+  let vllm: FakeVllm;
+  let child: ReturnType<typeof startPython>;
+  let errors: Promise<string>;
+
+  beforeAll(() => {
+    store = openStore({ path: join(temporaryFolder(), "store.db") });
+    server = serveStore({ store, hostname: "127.0.0.1", port: 0 });
+    vllm = startTwoCallModel();
+    child = startPython("llm_proxy.py", [server.url, vllm.baseUrl, String(freePort())]);
+    errors = new Response(child.stderr).text();
+    // LiteLLM prints a banner, and gives up when nobody reads it.
+    void new Response(child.stdout).text();
+    stops.push(
+      () => store.close(),
+      () => server.stop(),
+      () => vllm.stop(),
+      () => stopPython(child),
+    );
+  });
+
+  test(
+    "its calls are stored over OTLP with ids and one number each, and both adapters agree",
+    async () => {
+      const isReady = async () => (await store.getLatestResources()) !== null;
+      await eventually(async () => child.exitCode !== null || (await isReady()), 2 * minute);
+      if (!(await isReady())) {
+        child.kill("SIGKILL");
+        throw new Error(`the original's LLM proxy did not start:\n${await errors}`);
+      }
+      const [rollout] = await store.enqueueRollouts([{ input: task, mode: "train" }]);
+      const rolloutId = rollout!.rollout_id;
+      await runPython("run_agent.py", [server.url]);
+      expect((await store.getRollout(rolloutId))?.status).toBe("succeeded");
+      const calls = vllm.requests.map(({ body }) => body).filter((body) => body["return_token_ids"] === true);
+      expect(calls.map((body) => body["temperature"])).toEqual([0.5, undefined]);
+      const query = { rollout_id: rolloutId, attempt_id: "latest" };
+      const named = async (name: string) => (await store.querySpans({ ...query, name })).items;
+      const root = "Received Proxy Server Request";
+      await until("both calls are stored", async () => (await named(root)).length === 2);
+      const { items } = await store.querySpans(query);
+      // The numbers that the proxy asked for before each call; the rewards come after them.
+      const numbers = Map.groupBy(items, ({ sequence_id }) => sequence_id);
+      const names = [...numbers].map(([number, spans]) => [number, spans.map(({ name }) => name)]);
+      const call = expect.arrayContaining([root, "litellm_request", "raw_gen_ai_request"]);
+      expect(names).toEqual([
+        [1, call],
+        [2, ["agentlightning.annotation"]],
+        [3, call],
+        [4, ["agentlightning.annotation"]],
+      ]);
+      await expectSameTriplets(server.url, rolloutId, expectTwoCalls(items, null));
+    },
+    4 * minute,
+  );
+});
+
 describe("on the original's store", () => {
   let store: HttpStore;
   let url: string;
@@ -167,12 +207,7 @@ describe("on the original's store", () => {
     const child = startPython("store_server.py", [String(port)]);
     const errors = new Response(child.stderr).text();
     void child.stdout.cancel();
-    stops.push(async () => {
-      child.kill("SIGTERM");
-      await Promise.race([child.exited, Bun.sleep(5_000)]);
-      child.kill("SIGKILL");
-      await child.exited;
-    });
+    stops.push(() => stopPython(child));
     store = connectStore(url);
     stops.push(() => store.close());
     const isReady = await eventually(
@@ -223,10 +258,3 @@ describe("on the original's store", () => {
     2 * minute,
   );
 });
-
-function freePort(): number {
-  const probe = Bun.listen({ hostname: "127.0.0.1", port: 0, socket: { data() {} } });
-  const { port } = probe;
-  probe.stop(true);
-  return port;
-}

@@ -49,3 +49,18 @@ export async function runPython(script: string, args: string[]): Promise<string>
   if ((await child.exited) !== 0) throw new Error(`${script} failed:\n${out}\n${errors}`);
   return out;
 }
+
+/** Asks it to end, and ends it when it does not. */
+export async function stopPython(child: Bun.Subprocess): Promise<void> {
+  child.kill("SIGTERM");
+  await Promise.race([child.exited, Bun.sleep(10_000)]);
+  child.kill("SIGKILL");
+  await child.exited;
+}
+
+export function freePort(): number {
+  const probe = Bun.listen({ hostname: "127.0.0.1", port: 0, socket: { data() {} } });
+  const { port } = probe;
+  probe.stop(true);
+  return port;
+}

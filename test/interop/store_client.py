@@ -1,10 +1,14 @@
 """Agent-lightning's own client against a served store: `store_client.py URL`. Fails on the first difference."""
 
 import asyncio
+import inspect
 import sys
 import time
+from typing import ClassVar
 
+import opentelemetry.trace
 from agentlightning import LightningStoreClient
+from agentlightning.store.base import LightningStore
 from agentlightning.types import (
     LLM,
     EnqueueRolloutRequest,
@@ -16,6 +20,23 @@ from agentlightning.types import (
     SpanContext,
     TraceStatus,
 )
+from opentelemetry.sdk.trace import TracerProvider
+
+
+class CountedClient(LightningStoreClient):
+    """Knows which of the store's methods were called."""
+
+    called: ClassVar[set[str]] = set()
+
+    def __getattribute__(self, name: str):
+        if not name.startswith("_"):
+            CountedClient.called.add(name)
+        return super().__getattribute__(name)
+
+
+def uncalled_methods() -> list[str]:
+    public = {name for name, _ in inspect.getmembers(LightningStore) if not name.startswith("_")}
+    return sorted(public - CountedClient.called)
 
 
 def make_span(rollout_id: str, attempt_id: str, sequence_id: int, number: int) -> Span:
@@ -86,6 +107,8 @@ async def check_queue(store: LightningStoreClient, resources_id: str) -> None:
     assert await store.add_span(span) == span
     assert await store.add_span(span) is None, "a duplicate is not stored again"
     await store.add_many_spans([make_span(first.rollout_id, attempt_id, 2, number) for number in (2, 3)])
+    pairs = [(first.rollout_id, attempt_id), (many[0].rollout_id, rest[0].attempt.attempt_id)]
+    assert list(await store.get_many_span_sequence_ids([*pairs, pairs[0]])) == [3, 1, 4]
     latest = await store.query_spans(first.rollout_id, "latest")
     assert [item.name for item in latest] == ["step-1", "step-2", "step-3"], latest
     assert latest.items[0] == span, latest.items[0]
@@ -113,16 +136,39 @@ async def check_queue(store: LightningStoreClient, resources_id: str) -> None:
     assert [item.rollout_id for item in page] == [many[0].rollout_id, first.rollout_id], page
 
 
+async def check_telemetry(store: LightningStoreClient) -> None:
+    assert store.otlp_traces_endpoint() == f"{sys.argv[1]}/v1/traces"
+    started = await store.start_rollout("telemetry")
+    attempt_id = started.attempt.attempt_id
+    tracer = TracerProvider().get_tracer("interop")
+    recorded = tracer.start_span("recorded", attributes={"n": 1, "f": 1.0, "l": ["a"]})
+    child = tracer.start_span("child", opentelemetry.trace.set_span_in_context(recorded))
+    for span in (child, recorded):
+        span.end()
+        stored = await store.add_otel_span(started.rollout_id, attempt_id, span)
+        assert stored is not None and stored.name == span.name, stored
+    spans = await store.query_spans(started.rollout_id, attempt_id, sort_by="sequence_id", sort_order="desc")
+    assert [(span.name, span.sequence_id) for span in spans] == [("recorded", 2), ("child", 1)], spans
+    assert spans.items[1].parent_id == spans.items[0].span_id, spans
+    assert spans.items[0].attributes == {"n": 1, "f": 1.0, "l": ["a"]}, spans
+    assert [span.name for span in await store.query_spans(started.rollout_id, parent_id=spans.items[0].span_id)] == [
+        "child"
+    ]
+    await store.update_attempt(started.rollout_id, attempt_id, status="succeeded")
+
+
 async def check_workers(store: LightningStoreClient) -> None:
     await store.update_worker("python-0", {"cpu": 0.5})
     worker = await store.get_worker_by_id("python-0")
     assert worker is not None and worker.heartbeat_stats == {"cpu": 0.5}, worker
+    page = await store.query_workers(status_in=["idle", "busy", "unknown"], worker_id_contains="python-")
+    assert {"python-0", "python-1"} <= {item.worker_id for item in page}, page
     started = await store.start_rollout({"direct": True}, worker_id="python-2")
     assert started.status == "preparing" and started.attempt.worker_id == "python-2", started
     another = await store.start_attempt(started.rollout_id)
     assert another.attempt.sequence_id == 2, another
     statistics = await store.statistics()
-    assert statistics.get("total_rollouts") == 4, statistics
+    assert statistics.get("total_rollouts") == 5, statistics
     try:
         await store.update_attempt(started.rollout_id, "at-none", status="failed")
     except Exception:
@@ -131,14 +177,16 @@ async def check_workers(store: LightningStoreClient) -> None:
 
 
 async def main() -> None:
-    store = LightningStoreClient(sys.argv[1])
+    store = CountedClient(sys.argv[1])
     assert store.capabilities.get("otlp_traces") is True
     try:
         resources_id = await check_resources(store)
         await check_queue(store, resources_id)
+        await check_telemetry(store)
         await check_workers(store)
     finally:
         await store.close()
+    assert uncalled_methods() == [], uncalled_methods()
     print("the client and the store agree")
 
 
