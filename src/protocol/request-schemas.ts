@@ -5,6 +5,22 @@ import { opaqueObject, wireInteger, wireNumber, wireNumberOrNull, wireObject } f
 const text = v.string();
 const nullableText = v.nullish(text);
 
+/** Items of one list in a request. */
+const maxListLength = 100_000;
+/** Characters of a text that others are searched for; names and ids are shorter. */
+const maxFilterLength = 1_000;
+
+const filterText = v.nullish(
+  v.pipe(text, v.maxLength(maxFilterLength, `String should have at most ${maxFilterLength} characters`)),
+);
+
+function limitedList<Item extends v.GenericSchema>(item: Item) {
+  const isShort = (list: unknown) => !Array.isArray(list) || list.length <= maxListLength;
+  const sentence = `List should have at most ${maxListLength} items`;
+  // Counted before any item is looked at.
+  return v.pipe(v.custom<unknown[]>(isShort, sentence), v.array(item));
+}
+
 export const configSchema = wireObject({
   timeout_seconds: v.optional(wireNumberOrNull),
   unresponsive_seconds: v.optional(wireNumberOrNull),
@@ -20,7 +36,7 @@ const newRollout = {
   metadata: v.nullish(opaqueObject),
 };
 
-export const enqueueSchema = wireObject({ rollouts: v.array(wireObject(newRollout)) });
+export const enqueueSchema = wireObject({ rollouts: limitedList(wireObject(newRollout)) });
 
 export const startRolloutSchema = wireObject({ ...newRollout, worker_id: nullableText });
 
@@ -36,7 +52,7 @@ export const dequeueSchema = v.nullish(
 );
 
 export const waitSchema = wireObject({
-  rollout_ids: v.array(text),
+  rollout_ids: limitedList(text),
   timeout: v.optional(wireNumberOrNull),
   wait_seconds: waitSeconds,
 });
@@ -69,10 +85,10 @@ const filterLogic = v.optional(v.picklist(["and", "or"]));
 
 export const rolloutQuerySchema = wireObject({
   ...paging,
-  status_in: v.nullish(v.array(v.picklist(rolloutStatuses))),
-  rollout_id_in: v.nullish(v.array(text)),
-  rollout_id_contains: nullableText,
-  mode_in: v.nullish(v.array(v.picklist(modes))),
+  status_in: v.nullish(limitedList(v.picklist(rolloutStatuses))),
+  rollout_id_in: v.nullish(limitedList(text)),
+  rollout_id_contains: filterText,
+  mode_in: v.nullish(limitedList(v.picklist(modes))),
   filter_logic: filterLogic,
 });
 
@@ -81,7 +97,7 @@ export const attemptQuerySchema = wireObject(paging);
 export const resourcesQuerySchema = wireObject({
   ...paging,
   resources_id: nullableText,
-  resources_id_contains: nullableText,
+  resources_id_contains: filterText,
 });
 
 export const spanQuerySchema = wireObject({
@@ -89,20 +105,20 @@ export const spanQuerySchema = wireObject({
   rollout_id: text,
   attempt_id: nullableText,
   trace_id: nullableText,
-  trace_id_contains: nullableText,
+  trace_id_contains: filterText,
   span_id: nullableText,
-  span_id_contains: nullableText,
+  span_id_contains: filterText,
   parent_id: nullableText,
-  parent_id_contains: nullableText,
+  parent_id_contains: filterText,
   name: nullableText,
-  name_contains: nullableText,
+  name_contains: filterText,
   filter_logic: filterLogic,
 });
 
 export const workerQuerySchema = wireObject({
   ...paging,
-  status_in: v.nullish(v.array(v.picklist(workerStatuses))),
-  worker_id_contains: nullableText,
+  status_in: v.nullish(limitedList(v.picklist(workerStatuses))),
+  worker_id_contains: filterText,
   filter_logic: filterLogic,
 });
 

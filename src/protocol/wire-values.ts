@@ -2,12 +2,16 @@ import * as v from "valibot";
 import { isJsonObject, numberOf } from "./json.ts";
 import type { JsonObject } from "./types.ts";
 
+const maxNumberLength = 400;
+
 /**
  * Scalars as they arrive: from `parseJson` (whose numbers may be raw JSON values), or as the strings of
  * a query. A numeric string and an integral float are taken for numbers, as upstream does (W-13).
  */
 function receivedNumber(value: unknown): number | undefined {
   if (typeof value !== "string") return numberOf(value);
+  // The pattern's time grows with the square of a text of digits that is no number in the end.
+  if (value.length > maxNumberLength) return undefined;
   return /^\s*[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?\s*$/.test(value) ? Number(value) : undefined;
 }
 

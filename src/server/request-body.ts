@@ -2,6 +2,9 @@ import type { Context } from "hono";
 import { StoreRequestError, messageOf } from "../errors.ts";
 import { parseJson } from "../protocol/json.ts";
 
+/** Of a query; the address as a whole is limited to 16 KiB by the server. */
+const maxQueryParameters = 500;
+
 export class BodyTooLarge extends Error {
   constructor(maxBodyBytes: number) {
     super(`The request body is larger than ${maxBodyBytes} bytes`);
@@ -31,6 +34,11 @@ export async function readBody(c: Context, maxBodyBytes: number): Promise<unknow
 /** Query parameters: the named ones as lists, of the others the last value. */
 export function readQuery(c: Context, lists: readonly string[] = []): Record<string, unknown> {
   const entries = Object.entries(c.req.queries());
+  const count = entries.reduce((sum, [, values]) => sum + values.length, 0);
+  if (count > maxQueryParameters) {
+    const detail = `The query has ${count} parameters and may have ${maxQueryParameters}: send longer lists as JSON to the search route`;
+    throw new StoreRequestError(400, detail);
+  }
   return Object.fromEntries(
     entries.map(([name, values]) => [name, lists.includes(name) ? values : values.at(-1)]),
   );
