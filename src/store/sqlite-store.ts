@@ -37,6 +37,7 @@ import { HeldDequeues } from "./held-dequeues.ts";
 import { releaseFile } from "./holder.ts";
 import { Holds } from "./hold.ts";
 import type { Hold } from "./hold.ts";
+import { LogFile } from "./log-file.ts";
 import { Operations } from "./operations.ts";
 import type { RowPage } from "./query.ts";
 import type { StatusChange } from "./rollout-table.ts";
@@ -48,6 +49,7 @@ import { openStoreFile } from "./store-file.ts";
 import { openTables } from "./tables.ts";
 import type { Tables } from "./tables.ts";
 import { WriteQueue } from "./write-queue.ts";
+import type { Operation } from "./write-queue.ts";
 
 /** No answer is held longer for our `wait_seconds`, so that a vanished peer is noticed. */
 export const maxWaitSeconds = 60;
@@ -66,12 +68,14 @@ export interface OpenStoreOptions {
 export function openStore(options: OpenStoreOptions): SqliteStore {
   const { path, scanDebounceSeconds = 10, now = createClock(), log = silentLogger } = options;
   const { db, storeId } = openStoreFile(path, log);
-  return new SqliteStore({ db, storeId, scanDebounceSeconds, now, log });
+  const logFile = path === ":memory:" ? undefined : new LogFile(path);
+  return new SqliteStore({ db, storeId, logFile, scanDebounceSeconds, now, log });
 }
 
 interface StoreParts {
   db: Database;
   storeId: string;
+  logFile: LogFile | undefined;
   scanDebounceSeconds: number;
   now: () => number;
   log: Logger;
@@ -87,6 +91,7 @@ interface DequeueOutcome {
 export class SqliteStore implements StoreApi {
   readonly storeId: string;
   readonly #db: Database;
+  readonly #logFile: LogFile | undefined;
   readonly #now: () => number;
   readonly #log: Logger;
   readonly #started: number;
@@ -107,6 +112,7 @@ export class SqliteStore implements StoreApi {
   constructor(parts: StoreParts) {
     this.storeId = parts.storeId;
     this.#db = parts.db;
+    this.#logFile = parts.logFile;
     this.#now = parts.now;
     this.#log = parts.log;
     this.#started = parts.now();
@@ -116,7 +122,12 @@ export class SqliteStore implements StoreApi {
     this.#tables = openTables(parts.db, journal);
     this.#operations = new Operations(this.#tables, parts.now);
     this.#spanWrites = new SpanWrites(this.#tables, parts.now);
-    this.#writes = new WriteQueue(parts.db, { journal, onCommit: (changes) => this.#wake(changes) });
+    this.#writes = new WriteQueue(parts.db, {
+      journal,
+      onCommit: (changes) => this.#waits.onStatuses(changes),
+      follow: (changes) => this.#serveHeld(changes),
+      log: parts.logFile,
+    });
   }
 
   /** There is one observer at a time. */
@@ -135,7 +146,10 @@ export class SqliteStore implements StoreApi {
     if ((request.limit ?? 1) <= 0 || signal?.aborted) return [];
     this.#scan();
     const { claimed, waiting } = await this.#dequeue(request, signal);
-    return waiting === undefined ? claimed : this.#whileScanning(() => waiting);
+    if (waiting === undefined) return claimed;
+    const served = await this.#whileScanning(() => waiting);
+    await this.#writes.settled();
+    return served;
   }
 
   async startRollout(request: StartRolloutRequest): Promise<AttemptedRollout> {
@@ -147,16 +161,16 @@ export class SqliteStore implements StoreApi {
   }
 
   async queryRollouts(query: RolloutQuery): Promise<Page<Rollout | AttemptedRollout>> {
-    await this.#scan();
-    return pageOf(this.#tables.rollouts.list(query), ({ rollout, latest }) =>
-      attemptedRolloutOf(rollout, latest),
+    return this.#scanThenRead(() =>
+      pageOf(this.#tables.rollouts.list(query), ({ rollout, latest }) => attemptedRolloutOf(rollout, latest)),
     );
   }
 
   async getRollout(rolloutId: string): Promise<Rollout | AttemptedRollout | null> {
-    await this.#scan();
-    const found = this.#tables.rollouts.getWithLatest(rolloutId);
-    return found === null ? null : attemptedRolloutOf(found.rollout, found.latest);
+    return this.#scanThenRead(() => {
+      const found = this.#tables.rollouts.getWithLatest(rolloutId);
+      return found === null ? null : attemptedRolloutOf(found.rollout, found.latest);
+    });
   }
 
   async updateRollout(rolloutId: string, patch: RolloutPatch): Promise<Rollout> {
@@ -179,18 +193,18 @@ export class SqliteStore implements StoreApi {
       const wait = () => this.#waits.until(byCondition ? "any" : "all", rollouts, hold);
       await (byCondition ? this.#whileScanning(wait) : wait());
     }
-    return this.#closed ? [] : this.#finished(request.rollout_ids);
+    return this.#closed ? [] : this.#read(() => this.#finished(request.rollout_ids));
   }
 
   async queryAttempts(rolloutId: string, paging: Paging = {}): Promise<Page<Attempt>> {
-    await this.#scan();
-    return pageOf(this.#tables.attempts.list(rolloutId, paging), attemptOf);
+    return this.#scanThenRead(() => pageOf(this.#tables.attempts.list(rolloutId, paging), attemptOf));
   }
 
   async getLatestAttempt(rolloutId: string): Promise<Attempt | null> {
-    await this.#scan();
-    const row = this.#tables.attempts.latest(rolloutId);
-    return row === null ? null : attemptOf(row);
+    return this.#scanThenRead(() => {
+      const row = this.#tables.attempts.latest(rolloutId);
+      return row === null ? null : attemptOf(row);
+    });
   }
 
   async updateAttempt(rolloutId: string, attemptId: string, patch: AttemptPatch): Promise<Attempt> {
@@ -198,8 +212,7 @@ export class SqliteStore implements StoreApi {
   }
 
   async queryResources(query: ResourcesQuery): Promise<Page<ResourcesUpdate>> {
-    this.#requireOpen();
-    return pageOf(this.#tables.resources.list(query), resourcesOf);
+    return this.#read(() => pageOf(this.#tables.resources.list(query), resourcesOf));
   }
 
   async addResources(resources: NamedResources): Promise<ResourcesUpdate> {
@@ -211,15 +224,17 @@ export class SqliteStore implements StoreApi {
   }
 
   async getResources(resourcesId: string): Promise<ResourcesUpdate | null> {
-    this.#requireOpen();
-    const row = this.#tables.resources.get(resourcesId);
-    return row === null ? null : resourcesOf(row);
+    return this.#read(() => {
+      const row = this.#tables.resources.get(resourcesId);
+      return row === null ? null : resourcesOf(row);
+    });
   }
 
   async getLatestResources(): Promise<ResourcesUpdate | null> {
-    this.#requireOpen();
-    const row = this.#tables.resources.latest();
-    return row === null ? null : resourcesOf(row);
+    return this.#read(() => {
+      const row = this.#tables.resources.latest();
+      return row === null ? null : resourcesOf(row);
+    });
   }
 
   async addSpan(span: Span): Promise<Span | null> {
@@ -237,10 +252,11 @@ export class SqliteStore implements StoreApi {
   }
 
   async querySpans(query: SpanQuery): Promise<Page<Span>> {
-    await this.#scan();
-    const latest = query.attempt_id === "latest" ? this.#tables.attempts.latest(query.rollout_id) : null;
-    // Without any attempt the page is empty: none has the id "latest" (Q-5).
-    return this.#listSpans(latest === null ? query : { ...query, attempt_id: latest.attempt_id });
+    return this.#scanThenRead(() => {
+      const latest = query.attempt_id === "latest" ? this.#tables.attempts.latest(query.rollout_id) : null;
+      // Without any attempt the page is empty: none has the id "latest" (Q-5).
+      return this.#listSpans(latest === null ? query : { ...query, attempt_id: latest.attempt_id });
+    });
   }
 
   async nextSequenceId(rolloutId: string, _attemptId: string): Promise<number> {
@@ -248,14 +264,14 @@ export class SqliteStore implements StoreApi {
   }
 
   async queryWorkers(query: WorkerQuery): Promise<Page<Worker>> {
-    await this.#scan();
-    return pageOf(this.#tables.workers.list(query), workerOf);
+    return this.#scanThenRead(() => pageOf(this.#tables.workers.list(query), workerOf));
   }
 
   async getWorker(workerId: string): Promise<Worker | null> {
-    this.#requireOpen();
-    const row = this.#tables.workers.get(workerId);
-    return row === null ? null : workerOf(row);
+    return this.#read(() => {
+      const row = this.#tables.workers.get(workerId);
+      return row === null ? null : workerOf(row);
+    });
   }
 
   async updateWorker(workerId: string, heartbeatStats?: JsonObject): Promise<Worker> {
@@ -282,6 +298,7 @@ export class SqliteStore implements StoreApi {
     this.#closed = true;
     clearInterval(this.#scansWhileHeld);
     this.#holds.releaseAll();
+    this.#logFile?.close();
     releaseFile(this.#db);
     // Whoever still reads the file is not waited for: the log stays beside it until the next start.
     this.#db.run("PRAGMA busy_timeout = 0");
@@ -292,6 +309,19 @@ export class SqliteStore implements StoreApi {
   #write<Value>(run: () => Value): Promise<Value> {
     this.#requireOpen();
     return this.#writes.submit(run);
+  }
+
+  /** Nobody is told what a power failure could take back. */
+  async #read<Value>(run: () => Value): Promise<Value> {
+    this.#requireOpen();
+    const value = run();
+    await this.#writes.settled();
+    return value;
+  }
+
+  async #scanThenRead<Value>(run: () => Value): Promise<Value> {
+    await this.#scan();
+    return this.#read(run);
   }
 
   /** H-6: the scan is written first, so the call sees what it found; both share one commit. */
@@ -342,30 +372,17 @@ export class SqliteStore implements StoreApi {
     }
   }
 
-  #wake(changes: readonly StatusChange[]): void {
-    this.#waits.onStatuses(changes);
-    if (this.#observer !== undefined && !this.#closed) this.#tellEnded(changes, this.#observer);
-    const queued = changes.some(({ status }) => isQueuing(status));
-    if (!queued || this.#held.size === 0 || this.#closed) return;
-    this.#dequeue().catch((error) => {
-      this.#log.error("waiting runners could not be served", { error: messageOf(error) });
-    });
-  }
-
-  #tellEnded(changes: readonly StatusChange[], observer: StoreObserver): void {
-    const ended = changes.filter(({ status }) => isFinished(status));
-    if (ended.length === 0) return;
-    try {
-      const found = this.#tables.rollouts.getMany(ended.map(({ rolloutId }) => rolloutId));
-      const rows = new Map(found.map((row) => [row.rollout_id, row]));
-      for (const { rolloutId, status } of ended) {
-        const row = rows.get(rolloutId);
-        if (row === undefined || row.end_time === null) continue;
-        observer.rolloutEnded({ status, mode: row.mode, seconds: row.end_time - row.start_time });
-      }
-    } catch (error) {
-      this.#log.warning("rollouts that ended could not be counted", { error: messageOf(error) });
-    }
+  /** What is queued goes to those who wait for it in the same commit. */
+  #serveHeld(changes: readonly StatusChange[]): Operation | undefined {
+    if (this.#held.size === 0 || !changes.some(({ status }) => isQueuing(status))) return undefined;
+    return {
+      run: () => this.#held.claimInTurn((request) => this.#operations.claim(request)),
+      resolve: (served) => this.#held.release(served),
+      reject: (error) => {
+        this.#held.forget();
+        this.#log.error("waiting runners could not be served", { error: messageOf(error) });
+      },
+    };
   }
 
   /** A held answer takes the place of a poller, so it scans as often as one would. */

@@ -37,7 +37,8 @@ function prepareFile(db: Database, path: string, log: Logger): string {
   const { uncleanStop } = claimFile(db, path);
   try {
     db.run("PRAGMA journal_mode = WAL");
-    db.run("PRAGMA synchronous = FULL");
+    // Commits are synced by the write queue, beside this thread; SQLite syncs what checkpoints need.
+    db.run("PRAGMA synchronous = NORMAL");
     if (uncleanStop) checkIntegrity(db, path, log);
     bringUpToDate(db, path, log);
     return db.query<{ store_id: string }, []>("SELECT store_id FROM store").get()!.store_id;

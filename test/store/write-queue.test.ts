@@ -108,3 +108,120 @@ describe("grouped commits", () => {
     expect(stored()).toEqual([1]);
   });
 });
+
+describe("answers wait for the disk", () => {
+  /** A log whose syncs end when the test says so. */
+  function slowLog() {
+    const syncs: ((error: Error | null) => void)[] = [];
+    return {
+      sync: (done: (error: Error | null) => void) => void syncs.push(done),
+      syncNow: () => {},
+      end: (error: Error | null = null) => syncs.shift()!(error),
+      get running() {
+        return syncs.length;
+      },
+    };
+  }
+  const tick = () => Bun.sleep(5);
+
+  function writing(log: ReturnType<typeof slowLog>) {
+    const answered: number[] = [];
+    const writes = new WriteQueue(db, { log });
+    const insert = (n: number) =>
+      writes.submit(() => db.run("INSERT INTO numbers VALUES (?)", [n])).then(() => answered.push(n));
+    return { writes, insert, answered };
+  }
+
+  test("a commit is answered after its sync; those made meanwhile share the next one", async () => {
+    const log = slowLog();
+    const { insert, answered } = writing(log);
+    void insert(1);
+    await tick();
+    void insert(2);
+    await tick();
+    void insert(3);
+    await tick();
+    expect({ stored: stored(), answered, running: log.running }).toEqual({
+      stored: [1, 2, 3],
+      answered: [],
+      running: 1,
+    });
+    log.end();
+    await tick();
+    expect({ answered, running: log.running }).toEqual({ answered: [1], running: 1 });
+    log.end();
+    await tick();
+    expect({ answered, running: log.running }).toEqual({ answered: [1, 2, 3], running: 0 });
+  });
+
+  test("a read waits for the commits that it may have seen, and for no later ones", async () => {
+    const log = slowLog();
+    const { writes, insert } = writing(log);
+    let settled = 0;
+    await writes.settled();
+    void insert(1);
+    await tick();
+    void writes.settled().then(() => (settled += 1));
+    log.end();
+    await tick();
+    log.end();
+    void insert(2);
+    await tick();
+    expect(settled).toBe(1);
+    log.end();
+  });
+
+  test("after a sync that failed nothing is accepted any more", async () => {
+    const log = slowLog();
+    const { insert } = writing(log);
+    const [first, second] = [insert(1), insert(2)];
+    await tick();
+    log.end(new Error("EIO: i/o error"));
+    const outcomes = await Promise.allSettled([first, second, insert(3)]);
+    for (const outcome of outcomes) {
+      expect(outcome).toMatchObject({ status: "rejected", reason: { boundary: "store" } });
+      expect((outcome as PromiseRejectedResult).reason.message).toContain("EIO: i/o error");
+    }
+  });
+
+  test("a flush does not wait for a sync under way", async () => {
+    const log = slowLog();
+    const { writes, insert, answered } = writing(log);
+    void insert(1);
+    await tick();
+    void insert(2);
+    writes.flush();
+    await tick();
+    expect(answered).toEqual([1, 2]);
+    log.end();
+    await tick();
+    expect(answered).toEqual([1, 2]);
+  });
+
+  test("writes that the disk has not taken count among those that wait", async () => {
+    const log = slowLog();
+    const writes = new WriteQueue(db, { log, maxPending: 1 });
+    const first = writes.submit(() => 1);
+    await tick();
+    await expect(writes.submit(() => 2)).rejects.toMatchObject({ boundary: "store" });
+    log.end();
+    expect(await first).toBe(1);
+  });
+});
+
+test("what a commit calls for is part of it", async () => {
+  const journal: string[] = [];
+  const served: unknown[] = [];
+  let commits = 0;
+  const writes = new WriteQueue(db, {
+    journal,
+    onCommit: () => (commits += 1),
+    follow: (entries) => ({
+      run: () => entries.length,
+      resolve: (value) => served.push(value),
+      reject: () => {},
+    }),
+  });
+  await writes.submit(() => void journal.push("a", "b"));
+  expect({ served, commits }).toEqual({ served: [2], commits: 1 });
+});
