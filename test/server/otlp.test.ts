@@ -203,6 +203,19 @@ describe("which attempt, and which number", () => {
     ]);
   });
 
+  // N-3
+  test("a duplicate without a number of its own uses one up, one with a number raises the counter", async () => {
+    const { send, ids, store, rollout_id, attempt_id } = await otlpRequests();
+    const next = () => store.nextSequenceId(rollout_id, attempt_id);
+    const numbered: [string, OtlpValue][] = [["agentlightning.span_sequence_id", 50n]];
+    await send(otlpRequest(ids, [{ spanId: id(1) }]));
+    await send(otlpRequest(ids, [{ spanId: id(1) }]));
+    expect(await next()).toBe(3);
+    await send(otlpRequest(ids, [{ spanId: id(1), attributes: numbered }]));
+    expect(await next()).toBe(51);
+    expect((await store.querySpans({ rollout_id })).items.map(({ sequence_id }) => sequence_id)).toEqual([1]);
+  });
+
   // O-10; O-4 on purpose otherwise: what is dropped is counted in the answer
   test("spans of no attempt are dropped and counted, and the request succeeds", async () => {
     const { send, store } = await otlpRequests();
