@@ -16,7 +16,9 @@ export function failureOf(error: unknown, { path, log }: { path: string; log: Lo
   if (error instanceof BodyTooLarge) return { status: 413, detail: error.message };
   if (error instanceof AglError) {
     log.warning("the store refused a request", { path, error: error.message });
-    return { status: 503, detail: error.message };
+    // Also for a full disk: exporters of OpenTelemetry send again after a 503, and give up after a 507.
+    const { message, remedy } = error;
+    return { status: 503, detail: remedy === undefined ? message : `${message} (${remedy})` };
   }
   if (error instanceof RangeError && error.message.includes("call stack")) {
     return { status: 422, detail: "The request is nested too deeply" };

@@ -7,19 +7,30 @@ interface Holder {
   started: string | null;
 }
 
+export interface Claim {
+  /** An earlier holder died without releasing the file. */
+  uncleanStop: boolean;
+  /** Since then the machine was started anew, or that is not known. */
+  machineRestarted: boolean;
+}
+
 /**
  * Takes the file for this process, or refuses with the holder's pid. The check and the claim are one
- * immediate transaction, so of two processes that start together one wins. Returns whether an earlier
- * holder died without releasing the file.
+ * immediate transaction, so of two processes that start together one wins.
  */
-export function claimFile(db: Database, path: string): { uncleanStop: boolean } {
-  const claim = db.transaction((): { uncleanStop: boolean } => {
+export function claimFile(db: Database, path: string): Claim {
+  const claim = db.transaction((): Claim => {
     db.run("CREATE TABLE IF NOT EXISTS holder (pid INTEGER NOT NULL, started TEXT)");
     const holder = db.query<Holder, []>("SELECT pid, started FROM holder").get();
     if (holder !== null && isAlive(holder)) throw inUse(path, holder.pid);
     db.run("DELETE FROM holder");
-    db.run("INSERT INTO holder (pid, started) VALUES (?, ?)", [process.pid, startOf(process.pid)]);
-    return { uncleanStop: holder !== null };
+    const started = startOf(process.pid);
+    db.run("INSERT INTO holder (pid, started) VALUES (?, ?)", [process.pid, started]);
+    const boot = bootOf(holder?.started);
+    return {
+      uncleanStop: holder !== null,
+      machineRestarted: boot === undefined || boot !== bootOf(started),
+    };
   });
   return claim.immediate();
 }
@@ -59,6 +70,10 @@ function isAlive(holder: Holder): boolean {
   }
   const started = startOf(holder.pid);
   return started === null || holder.started === null || started === holder.started;
+}
+
+function bootOf(started: string | null | undefined): string | undefined {
+  return started?.split(":")[0];
 }
 
 /** Clock ticks between boot and the start of the process, with the boot's id; null where there is no /proc. */

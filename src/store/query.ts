@@ -26,6 +26,8 @@ export interface Listing {
   /** Columns, for example `r.*`. */
   select: string;
   from: string;
+  /** The table that the conditions are about, when `from` joins it with others: counting would go through the join. */
+  countFrom?: string;
   /** Insertion order: breaks ties in both directions (Q-11). */
   insertion: string;
   /** Q-3: always required, whatever `filter_logic` says. */
@@ -123,9 +125,9 @@ function selectPlaced({ select }: Listing, order: Term[]): string {
   return [select, ...order.map(({ sql }, index) => `${sql} AS page_${index}`)].join(", ");
 }
 
-function countRows(db: Database, { from }: Listing, where: Condition): number {
+function countRows(db: Database, { from, countFrom = from }: Listing, where: Condition): number {
   return db
-    .query<{ n: number }, SQLQueryBindings[]>(`SELECT count(*) AS n FROM ${from}${where.sql}`)
+    .query<{ n: number }, SQLQueryBindings[]>(`SELECT count(*) AS n FROM ${countFrom}${where.sql}`)
     .get(...where.values)!.n;
 }
 
@@ -168,6 +170,8 @@ export function contains(column: string, value: string | null | undefined): Cond
 /** An empty list matches nothing (E-8). */
 export function isOneOf(column: string, values: readonly string[] | null | undefined): Condition[] {
   if (values === null || values === undefined) return [];
+  // An equation leaves the rows of an index in their order; a list has to be sorted.
+  if (values.length === 1) return equals(column, values[0]);
   return [{ sql: `${column} IN (SELECT value FROM json_each(?))`, values: [JSON.stringify(values)] }];
 }
 

@@ -106,6 +106,7 @@ export class RolloutTable {
   list(query: RolloutQuery): RowPage<RolloutWithLatest> {
     const page = listPage<JoinedRow>(this.#db, {
       ...withLatestAttempt,
+      countFrom: "rollouts r",
       insertion: "r.row",
       filters: [
         ...isOneOf("r.status", query.status_in),

@@ -40,6 +40,7 @@ const migrations: (string | ((db: Database) => void))[] = [
   compactSpans,
   `
   CREATE INDEX rollouts_by_start ON rollouts (start_time);
+  CREATE INDEX rollouts_by_mode ON rollouts (mode);
   CREATE TABLE totals (kind TEXT NOT NULL, status TEXT NOT NULL, n INTEGER NOT NULL, PRIMARY KEY (kind, status))
     WITHOUT ROWID;
   INSERT INTO totals SELECT 'rollouts', status, count(*) FROM rollouts GROUP BY status;

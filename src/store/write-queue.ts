@@ -132,6 +132,8 @@ export class WriteQueue<Entry = never> {
       this.#release.run();
       return { value };
     } catch (error) {
+      // A full disk, for one, ends the whole transaction: nobody's write is kept.
+      if (!this.#db.inTransaction) throw error;
       this.#journal.length = mark;
       this.#rollbackTo.run();
       this.#release.run();
@@ -149,6 +151,12 @@ function settle(operation: Operation, outcome: Outcome): void {
 function asStoreError(error: unknown): unknown {
   if (error instanceof StoreRequestError || error instanceof AglError) return error;
   if (!(error instanceof Error) || error.name !== "SQLiteError") return error;
+  if ((error as { code?: unknown }).code === "SQLITE_FULL") {
+    return new AglError("store", "the disk is full: nothing of this was stored", {
+      remedy: "make room on the disk of the store's file; the store then takes writes again by itself",
+      cause: error,
+    });
+  }
   return new AglError("store", `the store file could not be written: ${messageOf(error)}`, {
     remedy: "check the free space and the permissions of its folder",
     cause: error,
