@@ -101,6 +101,7 @@ const commands: CommandEntry[] = [
       "delete finished rollouts from a store's file with all that belongs to them; says what, unless told --apply",
     settings: ["store.db", "log_level"],
     json: true,
+    aliases: { "store.db": "db" },
     addOptions: addPruneOptions,
     load: async () => (await import("./commands/store-prune.ts")).storePrune,
   },

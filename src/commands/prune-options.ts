@@ -4,7 +4,6 @@ import type { FinishedStatus } from "../store/prune.ts";
 import { listOption } from "./inspection-options.ts";
 
 export interface PruneOptions {
-  db?: string;
   /** Seconds. */
   olderThan?: number;
   status?: FinishedStatus[];
@@ -14,7 +13,6 @@ export interface PruneOptions {
 
 export function addPruneOptions(command: Command): void {
   command
-    .option("--db <file>", "the store's file; store.db when absent")
     .option(
       "--older-than <age>",
       "only rollouts that ended longer ago, for example 12h, 30d or 8w",

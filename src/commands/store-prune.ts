@@ -13,7 +13,7 @@ export async function storePrune(
   { own, json }: { own: Record<string, unknown>; json: boolean },
 ): Promise<number> {
   const options = own as PruneOptions;
-  const path = fileOf(options.db ?? config["store.db"]);
+  const path = fileOf(config["store.db"]);
   const now = Date.now() / 1000;
   const choice = choiceOf(options, now);
   if (options.apply === true) requireChoice(choice);

@@ -2,9 +2,9 @@ import type { Database } from "bun:sqlite";
 import { statSync } from "node:fs";
 import type { Logger } from "../log.ts";
 import { bytesInUse, freeBytesBeside } from "./file-space.ts";
-import { holderOf, releaseFile } from "./holder.ts";
+import { holderOf } from "./holder.ts";
 import { choosePruned, deletePruned, describePruned, type PruneChoice, type PrunedGroup } from "./prune.ts";
-import { openStoreFile } from "./store-file.ts";
+import { closeStoreFile, openStoreFile } from "./store-file.ts";
 import { openFileToRead } from "./store-reader.ts";
 
 export interface PrunePreview {
@@ -45,8 +45,7 @@ export function pruneFile(path: string, choice: PruneChoice, log: Logger): Prune
     const { size } = statSync(path);
     return { rollouts, freedBytes: sizeBefore - size, reusableBytes: size - bytesInUse(db) };
   } finally {
-    releaseFile(db);
-    db.close();
+    closeStoreFile(db, log);
   }
 }
 

@@ -34,7 +34,6 @@ import type {
 import { createClock } from "./clock.ts";
 import { ScanDebounce } from "./health.ts";
 import { HeldDequeues } from "./held-dequeues.ts";
-import { releaseFile } from "./holder.ts";
 import { Holds } from "./hold.ts";
 import type { Hold } from "./hold.ts";
 import { LogFile } from "./log-file.ts";
@@ -45,7 +44,7 @@ import { RolloutWaits } from "./rollout-waits.ts";
 import { attemptedRolloutOf, attemptOf, resourcesOf, rolloutOf, spanOf, workerOf } from "./rows.ts";
 import { SpanWrites } from "./span-writes.ts";
 import type { StoreObserver } from "./observer.ts";
-import { openStoreFile } from "./store-file.ts";
+import { closeStoreFile, openStoreFile } from "./store-file.ts";
 import { openTables } from "./tables.ts";
 import type { Tables } from "./tables.ts";
 import { WriteQueue } from "./write-queue.ts";
@@ -299,11 +298,7 @@ export class SqliteStore implements StoreApi {
     clearInterval(this.#scansWhileHeld);
     this.#holds.releaseAll();
     this.#logFile?.close();
-    releaseFile(this.#db);
-    // Whoever still reads the file is not waited for: the log stays beside it until the next start.
-    this.#db.run("PRAGMA busy_timeout = 0");
-    this.#db.run("PRAGMA wal_checkpoint(TRUNCATE)");
-    this.#db.close();
+    closeStoreFile(this.#db, this.#log);
   }
 
   #write<Value>(run: () => Value): Promise<Value> {

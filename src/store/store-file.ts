@@ -6,8 +6,8 @@ import { AglError, messageOf } from "../errors.ts";
 import type { Logger } from "../log.ts";
 import { checkFile, damaged } from "./file-check.ts";
 import { copyBeforeMigration } from "./file-copy.ts";
-import { bytesInUse } from "./file-space.ts";
-import { abandonFile, claimFile } from "./holder.ts";
+import { bytesInUse, freeBytesBeside } from "./file-space.ts";
+import { abandonFile, claimFile, releaseFile } from "./holder.ts";
 import { markAsStore, migrate, requireKnownFile, schemaVersion, versionOf } from "./schema.ts";
 
 /**
@@ -26,6 +26,19 @@ export function openStoreFile(path: string, log: Logger): { db: Database; storeI
     db.close();
     throw asOpenError(error, path);
   }
+}
+
+/** Releases the file. On a full disk that cannot be written down, so that the next opening checks the file. */
+export function closeStoreFile(db: Database, log: Logger): void {
+  try {
+    releaseFile(db);
+    // Whoever still reads the file is not waited for: the log stays beside it until the next start.
+    db.run("PRAGMA busy_timeout = 0");
+    db.run("PRAGMA wal_checkpoint(TRUNCATE)");
+  } catch (error) {
+    log.warning("the store's file could not be released", { error: messageOf(error) });
+  }
+  db.close();
 }
 
 function openDatabase(path: string): Database {
@@ -86,8 +99,23 @@ function bringUpToDate(db: Database, path: string, log: Logger): void {
 function asOpenError(error: unknown, path: string): unknown {
   if (error instanceof AglError || !(error instanceof Error)) return error;
   if ((error as { code?: unknown }).code === "SQLITE_CORRUPT") return damaged(path, error.message);
+  if (isDiskFull(path)) {
+    return new AglError("store", `cannot open the store file ${path}: its disk is full`, {
+      remedy: "make room on that disk, or choose a store file on another one",
+      cause: error,
+    });
+  }
   return new AglError("store", `cannot open the store file ${path}: ${messageOf(error)}`, {
     remedy: "check the path, its permissions and the free space, or choose another store file",
     cause: error,
   });
+}
+
+/** SQLite calls some of it an I/O error. */
+function isDiskFull(path: string): boolean {
+  try {
+    return freeBytesBeside(path) < 100_000;
+  } catch {
+    return false;
+  }
 }

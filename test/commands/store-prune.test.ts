@@ -171,7 +171,7 @@ describe("refused with what to do", () => {
 
   test("the file is the one that was named, before or after the command's own name", async () => {
     const { folder, path } = await storeWithHistory();
-    const { out } = await runAgl(["store", "--store-db", "agl.db", "prune", "--json"], folder);
+    const { out } = await runAgl(["store", "--db", "agl.db", "prune", "--json"], folder);
     expect(JSON.parse(out).file).toBe(path);
   });
 });
