@@ -221,7 +221,8 @@ async function parseAndRun(args: string[]): Promise<number> {
     command.action(async () => {
       const given = command.optsWithGlobals();
       const flags = flagsByName(given, entry);
-      const { config, sources } = resolveConfig({ flags, environment: process.env });
+      const flagNames = shorterNames(given, entry);
+      const { config, sources } = resolveConfig({ flags, flagNames, environment: process.env });
       const run = await entry.load();
       const json = given["json"] === true;
       exitCode = await run(config, {
@@ -290,6 +291,15 @@ function flagsByName(
     return [name, shorter ?? value];
   });
   return Object.fromEntries(values.filter(([, value]) => value !== undefined));
+}
+
+/** Those of the shorter flags that were given. */
+function shorterNames(
+  given: Record<string, Given>,
+  { aliases = {} }: CommandEntry,
+): Partial<Record<SettingName, string>> {
+  const used = Object.entries(aliases).filter(([, alias]) => given[camelCase(alias)] !== undefined);
+  return Object.fromEntries(used.map(([name, alias]) => [name, `--${alias}`]));
 }
 
 function camelCase(name: string): string {

@@ -20,6 +20,8 @@ export interface ResolvedConfig {
 export interface ConfigInput {
   /** By setting name, as text; switches as booleans, repeated flags as lists. */
   flags?: Partial<Record<SettingName, string | boolean | string[]>>;
+  /** What the flags were called, where that is not the settings' own name. */
+  flagNames?: Partial<Record<SettingName, string>>;
   environment?: Record<string, string | undefined>;
   /** Folder that may hold agl.toml. */
   folder?: string;
@@ -28,7 +30,14 @@ export interface ConfigInput {
 const names = Object.keys(settings) as SettingName[];
 
 /** Environment names that belong to us without being settings. */
-const otherEnvironmentNames = new Set(["AGL_TOKEN"]);
+const otherEnvironmentNames = new Set([
+  "AGL_TOKEN",
+  // Agent-lightning's own, for its Python programs (C-2).
+  "AGL_MANAGED_STORE",
+  "AGL_CURRENT_ROLE",
+  "AGL_SERVER_HOST",
+  "AGL_SERVER_PORT",
+]);
 
 /** Defaults < agl.toml < environment < flags; everything that is wrong is reported at once. */
 export function resolveConfig(input: ConfigInput = {}): ResolvedConfig {
@@ -48,7 +57,7 @@ export function resolveConfig(input: ConfigInput = {}): ResolvedConfig {
   takeEnvironment(input.environment ?? {}, take, problems);
   for (const [name, given] of Object.entries(input.flags ?? {})) {
     const value = typeof given === "string" ? new FlagText(given) : given;
-    take(name as SettingName, value, "flag", flagOf(name));
+    take(name as SettingName, value, "flag", input.flagNames?.[name as SettingName] ?? flagOf(name));
   }
   if (problems.length > 0) throw new UsageError(problems.join("\n"), "`agl help config` lists every setting");
   return {

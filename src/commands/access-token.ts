@@ -4,7 +4,7 @@ import { messageOf, UsageError } from "../errors.ts";
 
 /** Characters that a header and a path take as they are. */
 const tokenPattern = /^[A-Za-z0-9._~-]{16,512}$/;
-const howToMake = "make one with `openssl rand -hex 32`";
+const howToMake = (place: string) => `\`openssl rand -hex 32${place}\` makes one`;
 
 /** The store's token: of the file, else of the environment; undefined when nobody gave one. */
 export function accessToken(
@@ -24,7 +24,7 @@ function checked(token: string, source: string): string {
   throw new UsageError(
     `${source}: a token has 16 to 512 characters out of A-Z a-z 0-9 . _ ~ - and this one has ${token.length}` +
       (token.length < 16 || token.length > 512 ? "" : ", with others among them"),
-    howToMake,
+    howToMake(""),
   );
 }
 
@@ -39,9 +39,6 @@ function readTokenFile(file: string, warn: (line: string) => void): string {
     }
     return text;
   } catch (error) {
-    throw new UsageError(
-      `token_file: ${file} cannot be read (${messageOf(error)})`,
-      `${howToMake} > ${file}`,
-    );
+    throw new UsageError(`token_file: ${file} cannot be read (${messageOf(error)})`, howToMake(` > ${file}`));
   }
 }

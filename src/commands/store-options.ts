@@ -1,4 +1,4 @@
-import { type Command, InvalidArgumentError, Option } from "commander";
+import { type Command, Option } from "commander";
 import { UsageError } from "../errors.ts";
 import type { SettingName } from "../settings.ts";
 
@@ -13,25 +13,44 @@ export const storeAliases: Partial<Record<SettingName, string>> = {
   "store.access_log": "access-log",
 };
 
+interface UpstreamFlag {
+  flag: string;
+  /** Values that ask for what there is anyway. */
+  taken: string[];
+  instead: string;
+}
+
+const upstreamFlags: UpstreamFlag[] = [
+  {
+    flag: "--n-workers <n>",
+    taken: ["1"],
+    instead: "one process serves the store and commits for all who write; leave the flag out",
+  },
+  {
+    flag: "--backend <name>",
+    taken: [],
+    instead: "the store keeps its data in the file that --db names; --db :memory: keeps nothing",
+  },
+  {
+    flag: "--mongo-uri <uri>",
+    taken: [],
+    instead: "the store needs no database server; --db names the file it keeps its data in",
+  },
+  {
+    flag: "--tracker <names...>",
+    taken: ["prometheus"],
+    instead: "metrics are always at /v1/prometheus, and --access-log shows requests; leave the flag out",
+  },
+];
+
 /** Upstream's other flags: taken where they ask for what there is, else answered with what to use instead. */
 export function addStoreOptions(command: Command): void {
-  const answers: [flag: string, taken: string[], instead: string][] = [
-    ["--n-workers <n>", ["1"], "One process serves the store and commits for all; leave it out."],
-    [
-      "--backend <name>",
-      [],
-      "The store keeps its data in the file that --db names; --db :memory: keeps nothing.",
-    ],
-    ["--mongo-uri <uri>", [], "The store needs no database server; --db names its file."],
-    [
-      "--tracker <names...>",
-      ["prometheus"],
-      "Metrics are always at /v1/prometheus; --access-log shows requests.",
-    ],
-  ];
-  for (const [flag, taken, instead] of answers) {
+  for (const { flag, taken, instead } of upstreamFlags) {
+    const [name] = flag.split(" ");
+    // The value is not shown: an address may hold a password.
     const parse = (given: string) => {
-      if (!taken.includes(given)) throw new InvalidArgumentError(instead);
+      if (!taken.includes(given))
+        throw new UsageError(`${name} is Agent-lightning's and does nothing here`, instead);
       return given;
     };
     command.addOption(new Option(flag).argParser(parse).hideHelp());

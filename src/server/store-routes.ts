@@ -68,10 +68,19 @@ function queueRoutes(context: RouteContext): Route[] {
     post("/queues/rollouts/dequeue", 200, async (c) =>
       store.dequeueRollouts(await body(c, context, dequeueSchema), { signal: callerGone(c, context) }),
     ),
-    post("/waits/rollouts", 200, async (c) =>
-      store.waitForRollouts(await body(c, context, waitSchema), { signal: callerGone(c, context) }),
-    ),
+    { method: "POST", path: "/waits/rollouts", handle: (c) => answerWait(c, context) },
   ];
+}
+
+/** A wait that the stop of the server cut short is to be asked again: its answer would pass for the whole one. */
+async function answerWait(c: Context, context: RouteContext): Promise<Response> {
+  const request = await body(c, context, waitSchema);
+  const finished = await context.store.waitForRollouts(request, { signal: callerGone(c, context) });
+  const { rollout_ids: asked, timeout, wait_seconds: waitSeconds } = request;
+  const isHeld = (waitSeconds ?? timeout ?? Number.POSITIVE_INFINITY) > 0;
+  const isWhole = waitSeconds === undefined ? finished.length === new Set(asked).size : finished.length > 0;
+  if (context.stopping?.aborted !== true || !isHeld || isWhole) return json(c, finished, 200);
+  return json(c, { detail: "The store is stopping; ask again when it is back" }, 503);
 }
 
 function rolloutRoutes(context: RouteContext): Route[] {
@@ -178,7 +187,7 @@ function post(path: string, status: 200 | 201, answer: (c: Context) => Promise<u
   return { method: "POST", path, handle: async (c) => json(c, await answer(c), status) };
 }
 
-function json(c: Context, value: unknown, status: 200 | 201): Response {
+function json(c: Context, value: unknown, status: 200 | 201 | 503): Response {
   return c.body(stringifyJson(value), status, factsOf(c).answerHeaders);
 }
 
