@@ -279,6 +279,8 @@ test(
       new RegExp(`^error: the store at ${url} is another one than before \\(${storeId} then, .* now\\)`, "m"),
     );
     expect(algo.errors()).toContain("the same --db");
+    // A dequeue that is held answers with the work.
+    await connectStore(url).enqueueRollouts([{ input: {} }]);
     await runners.waitForLine(/^runners: the store at .* is another one than before/, limitMs);
   },
   limitMs,
