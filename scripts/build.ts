@@ -60,6 +60,7 @@ const built = Bun.spawnSync(
     "--compile-autoload-package-json",
     "src/main.ts",
     "src/store-worker.ts",
+    "src/checkpoint-worker.ts",
     "src/proxy-worker.ts",
     "src/runner-worker.ts",
     "--outfile",

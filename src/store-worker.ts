@@ -1,3 +1,4 @@
+import { startCheckpointThread } from "./checkpoint-thread.ts";
 import { AglError } from "./errors.ts";
 import { createLogger } from "./log.ts";
 import { serveStore } from "./server/serve.ts";
@@ -9,7 +10,7 @@ let stop: (() => Promise<void>) | undefined;
 answerParent("store", async (request) => {
   if (request.type === "start-store") {
     const log = createLogger("store", { level: "warning", file: request.logFile });
-    const store = openStore({ path: request.path, log });
+    const store = openStore({ path: request.path, log, startCheckpointer: startCheckpointThread });
     const { hostname, token } = request;
     const server = listen(request, (port) => serveStore({ store, hostname, port, token, log }));
     stop = async () => {

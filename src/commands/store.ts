@@ -1,4 +1,5 @@
 import { resolve } from "node:path";
+import { startCheckpointThread } from "../checkpoint-thread.ts";
 import type { Config } from "../config.ts";
 import { createLogger } from "../log.ts";
 import { requireTokenBeyondLoopback, serveStore } from "../server/serve.ts";
@@ -25,7 +26,12 @@ export async function serveStoreCommand(
   const stop = stopOnSignals(() => say("stopping: requests under way are answered first"));
   const shutdown = new Shutdown();
   try {
-    const store = openStore({ path, log, scanDebounceSeconds: config["store.scan_debounce_seconds"] });
+    const store = openStore({
+      path,
+      log,
+      scanDebounceSeconds: config["store.scan_debounce_seconds"],
+      startCheckpointer: startCheckpointThread,
+    });
     shutdown.add("database", () => store.close());
     const server = serveStore({
       store,

@@ -31,6 +31,8 @@ import type {
   Statistics,
   Worker,
 } from "../protocol/types.ts";
+import { Checkpoints } from "./checkpoints.ts";
+import type { Checkpointer } from "./checkpoints.ts";
 import { createClock } from "./clock.ts";
 import { ScanDebounce } from "./health.ts";
 import { HeldDequeues } from "./held-dequeues.ts";
@@ -61,23 +63,31 @@ export interface OpenStoreOptions {
   /** Unix seconds; must grow with every call. */
   now?: () => number;
   log?: Logger;
+  /** Without it, SQLite makes checkpoints inside of commits. */
+  startCheckpointer?: (path: string) => Checkpointer;
 }
 
 /** Opens the store's file for this process alone. */
 export function openStore(options: OpenStoreOptions): SqliteStore {
   const { path, scanDebounceSeconds = 10, now = createClock(), log = silentLogger } = options;
   const { db, storeId } = openStoreFile(path, log);
-  const logFile = path === ":memory:" ? undefined : new LogFile(path);
-  return new SqliteStore({ db, storeId, logFile, scanDebounceSeconds, now, log });
+  const parts = { db, storeId, scanDebounceSeconds, now, log };
+  if (path === ":memory:") return new SqliteStore(parts);
+  const { startCheckpointer: start } = options;
+  const checkpoints =
+    start === undefined ? undefined : new Checkpoints(db, { start: () => start(path), log });
+  return new SqliteStore({ ...parts, logFile: new LogFile(path), checkpoints });
 }
 
 interface StoreParts {
   db: Database;
   storeId: string;
-  logFile: LogFile | undefined;
   scanDebounceSeconds: number;
   now: () => number;
   log: Logger;
+  /** Absent for what is kept in memory only. */
+  logFile?: LogFile;
+  checkpoints?: Checkpoints | undefined;
 }
 
 interface DequeueOutcome {
@@ -91,6 +101,7 @@ export class SqliteStore implements StoreApi {
   readonly storeId: string;
   readonly #db: Database;
   readonly #logFile: LogFile | undefined;
+  readonly #checkpoints: Checkpoints | undefined;
   readonly #now: () => number;
   readonly #log: Logger;
   readonly #started: number;
@@ -112,6 +123,7 @@ export class SqliteStore implements StoreApi {
     this.storeId = parts.storeId;
     this.#db = parts.db;
     this.#logFile = parts.logFile;
+    this.#checkpoints = parts.checkpoints;
     this.#now = parts.now;
     this.#log = parts.log;
     this.#started = parts.now();
@@ -123,7 +135,10 @@ export class SqliteStore implements StoreApi {
     this.#spanWrites = new SpanWrites(this.#tables, parts.now);
     this.#writes = new WriteQueue(parts.db, {
       journal,
-      onCommit: (changes) => this.#waits.onStatuses(changes),
+      onCommit: (changes) => {
+        this.#waits.onStatuses(changes);
+        this.#checkpoints?.afterCommit();
+      },
       follow: (changes) => this.#serveHeld(changes),
       log: parts.logFile,
     });
@@ -298,6 +313,7 @@ export class SqliteStore implements StoreApi {
     clearInterval(this.#scansWhileHeld);
     this.#holds.releaseAll();
     this.#logFile?.close();
+    await this.#checkpoints?.stop();
     closeStoreFile(this.#db, this.#log);
   }
 
