@@ -92,8 +92,12 @@ function writeParts(answer: FakeAnswer, signal: AbortSignal): ReadableStream<Uin
       for (;;) {
         const part = answer.parts[next++];
         if (part === undefined) {
-          if (answer.breakOff === true) controller.error(new Error("broken off on purpose"));
-          else controller.close();
+          if (answer.breakOff !== true) controller.close();
+          else {
+            // A connection that is reset takes along what its reader has not read yet.
+            await Bun.sleep(20);
+            controller.error(new Error("broken off on purpose"));
+          }
           return;
         }
         if (typeof part === "number" || part === "hang") {

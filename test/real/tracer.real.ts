@@ -1,53 +1,19 @@
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { readFileSync } from "node:fs";
+import { beforeAll, describe, expect, test } from "bun:test";
 import { join } from "node:path";
 import { traceAdapters } from "../../src/adapter/adapters.ts";
-import { readModelSettings } from "../../src/algorithm/model-settings.ts";
-import { VllmEngine } from "../../src/engine/vllm.ts";
-import { silentLogger } from "../../src/log.ts";
 import type { Span } from "../../src/protocol/types.ts";
-import { temporaryFolder } from "../helpers/temporary-folder.ts";
+import { smallEngine, smallModel, validationTasks } from "./small-engine.ts";
 import { rowsBy, startTracedRunners } from "../helpers/traced-runners.ts";
 
-/**
- * Real vLLM with the small model and the real calculator: what the recording proxy and the tracer on the agent's side
- * saw of the same rollouts. AGL_PYTHON names an environment with vLLM.
- */
-const python = process.env["AGL_PYTHON"];
-if (python === undefined) throw new Error("set AGL_PYTHON to the Python of an environment with vLLM");
-
+/** Real vLLM with the small model and the real calculator: what the recording proxy and the tracer on the agent's side saw of the same rollouts. */
 const minute = 60_000;
-const root = join(import.meta.dir, "..", "..");
-const model = join(root, "data", "small-model");
-const { served_name, max_model_len, relative_tolerance } = readModelSettings(model);
-const tasks = readFileSync(join(root, "data", "tasks", "validation.jsonl"), "utf8")
-  .split("\n")
-  .slice(0, 12)
-  .map((line) => JSON.parse(line) as { input: string; target: number });
+const { relative_tolerance } = smallModel;
+const tasks = validationTasks(12);
+let upstream: { baseUrl: string; model: string };
 
-// Before the folder, which goes after the engine that writes into it.
-afterAll(() => engine.stop(), minute);
-const folder = temporaryFolder();
-const port = freePort();
-const upstream = { baseUrl: `http://127.0.0.1:${port}/v1`, model: served_name };
-const engine = new VllmEngine({
-  python,
-  profile: "cpu",
-  modelName: served_name,
-  maxModelLen: max_model_len,
-  port,
-  folder,
-  logFile: join(folder, "engine.log"),
-  log: silentLogger,
-});
-
-beforeAll(() => engine.start({ path: model, name: "version_0" }), 10 * minute);
-
-function freePort(): number {
-  const server = Bun.listen({ hostname: "127.0.0.1", port: 0, socket: { data() {} } });
-  server.stop(true);
-  return server.port;
-}
+beforeAll(async () => {
+  upstream = await smallEngine();
+}, 10 * minute);
 
 async function workThrough(which: "proxied" | "direct", agentFile: string | null): Promise<Span[][]> {
   const agentSettings =
