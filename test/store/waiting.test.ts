@@ -42,6 +42,17 @@ describe("waiting for rollouts", () => {
     for (const found of await Promise.all(waits)) expect(found).toHaveLength(2);
   });
 
+  // E-19: no timer stands between the commit and its waiters.
+  test("the write that finishes the rollout wakes the waiter by itself", async () => {
+    const { store, ids, finish } = await storeWith(1);
+    let isAnswered = false;
+    const wait = store.waitForRollouts({ rollout_ids: ids }).then(() => (isAnswered = true));
+    await finish(ids[0]!);
+    for (let turn = 0; turn < 20 && !isAnswered; turn += 1) await new Promise(setImmediate);
+    expect(isAnswered).toBe(true);
+    await wait;
+  });
+
   // E-18
   test("at the timeout the finished subset is returned", async () => {
     const { store, ids, finish } = await storeWith(2);
