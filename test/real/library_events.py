@@ -6,8 +6,9 @@ python library_events.py BASE_URL MODEL QUESTION
 import json
 import sys
 
-from anthropic import Anthropic
 from openai import OpenAI
+
+from anthropic import Anthropic
 
 base_url, model, question = sys.argv[1:]
 parameters = {"type": "object", "properties": {"expression": {"type": "string"}}, "required": ["expression"]}
