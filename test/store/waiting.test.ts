@@ -47,6 +47,7 @@ describe("waiting for rollouts", () => {
     const { store, ids, finish } = await storeWith(1);
     let isAnswered = false;
     const wait = store.waitForRollouts({ rollout_ids: ids }).then(() => (isAnswered = true));
+    expect(await settled(wait)).toBe(false);
     await finish(ids[0]!);
     for (let turn = 0; turn < 20 && !isAnswered; turn += 1) await new Promise(setImmediate);
     expect(isAnswered).toBe(true);
