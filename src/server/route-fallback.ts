@@ -12,7 +12,18 @@ export interface Route {
 export function templateOf(c: Context, routes: readonly Route[]): string {
   const route =
     factsOf(c).route ?? routes.find(({ path }) => matches(path.split("/"), c.req.path.split("/")));
-  return route === undefined ? "unknown" : route.path.replace(/:(\w+)/g, "{$1}");
+  return route === undefined ? "unknown" : templateOfRoute(route);
+}
+
+const templates = new WeakMap<Route, string>();
+
+function templateOfRoute(route: Route): string {
+  let template = templates.get(route);
+  if (template === undefined) {
+    template = route.path.replace(/:(\w+)/g, "{$1}");
+    templates.set(route, template);
+  }
+  return template;
 }
 
 /** W-5, W-6: 405 with `allow` for a known path, 307 for one with a trailing slash, else 404. */

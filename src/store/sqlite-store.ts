@@ -137,6 +137,7 @@ export class SqliteStore implements StoreApi {
       journal,
       onCommit: (changes) => {
         this.#waits.onStatuses(changes);
+        this.#tellEnded(changes);
         this.#checkpoints?.afterCommit();
       },
       follow: (changes) => this.#serveHeld(changes),
@@ -380,6 +381,23 @@ export class SqliteStore implements StoreApi {
       hold?.release();
       this.#held.forget();
       throw error;
+    }
+  }
+
+  #tellEnded(changes: readonly StatusChange[]): void {
+    const observer = this.#observer;
+    const ended = changes.filter(({ status }) => isFinished(status));
+    if (observer === undefined || ended.length === 0 || this.#closed) return;
+    try {
+      const found = this.#tables.rollouts.getMany(ended.map(({ rolloutId }) => rolloutId));
+      const rows = new Map(found.map((row) => [row.rollout_id, row]));
+      for (const { rolloutId, status } of ended) {
+        const row = rows.get(rolloutId);
+        if (row === undefined || row.end_time === null) continue;
+        observer.rolloutEnded({ status, mode: row.mode, seconds: row.end_time - row.start_time });
+      }
+    } catch (error) {
+      this.#log.warning("rollouts that ended could not be counted", { error: messageOf(error) });
     }
   }
 

@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, test } from "bun:test";
 import type { StoreApi } from "../../src/protocol/store-api.ts";
-import { Counter, Histogram } from "../../src/server/metrics/series.ts";
+import { Observations } from "../../src/server/metrics/series.ts";
 import { serveStore } from "../../src/server/serve.ts";
 import type { StoreServer } from "../../src/server/serve.ts";
 import { memoryStore } from "../helpers/memory-store.ts";
@@ -169,12 +169,17 @@ describe("/v1/prometheus", () => {
   });
 });
 
-describe("series", () => {
-  test("a value falls into every bucket whose bound it does not pass", () => {
-    const histogram = new Histogram("h", "x.", ["a"], [0.1, 1, 10]);
-    for (const value of [0.05, 0.1, 0.5, 1, 10.5]) histogram.observe(["v"], value);
-    expect(histogram.render()).toEqual([
-      "# HELP h x.",
+describe("observations", () => {
+  const naming = { counter: "c", histogram: "h", help: "x.", labels: ["a"] };
+
+  test("fall into every bucket whose bound they do not pass", () => {
+    const observations = new Observations([0.1, 1, 10]);
+    for (const seconds of [0.05, 0.1, 0.5, 1, 10.5]) observations.observe(["v"], seconds);
+    expect(observations.render(naming)).toEqual([
+      "# HELP c x.",
+      "# TYPE c counter",
+      'c{a="v"} 5',
+      "# HELP h x. In seconds.",
       "# TYPE h histogram",
       'h_bucket{a="v",le="0.1"} 2',
       'h_bucket{a="v",le="1.0"} 4',
@@ -185,9 +190,9 @@ describe("series", () => {
     ]);
   });
 
-  test("label values are escaped", () => {
-    const counter = new Counter("c", "x.", ["a"]);
-    counter.increase(['quote " back \\ line \n']);
-    expect(counter.render()[2]).toBe('c{a="quote \\" back \\\\ line \\n"} 1');
+  test("have their label values escaped", () => {
+    const observations = new Observations([]);
+    observations.observe(['quote " back \\ line \n'], 1);
+    expect(observations.render(naming)[2]).toBe('c{a="quote \\" back \\\\ line \\n"} 1');
   });
 });

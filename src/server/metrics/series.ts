@@ -1,94 +1,69 @@
-export type Labels = Record<string, string>;
-
-/** One metric in the text format 0.0.4; a counter, or a histogram over the bounds. */
-abstract class Metric<Value> {
-  readonly #name: string;
-  readonly #help: string;
-  readonly #labels: readonly string[];
-  readonly #series = new Map<string, Value>();
-
-  constructor(name: string, help: string, labels: readonly string[]) {
-    this.#name = name;
-    this.#help = help;
-    this.#labels = labels;
-  }
-
-  protected abstract readonly type: string;
-  protected abstract make(): Value;
-  protected abstract samples(name: string, labels: string, value: Value): string[];
-
-  /** The value of the series with these label values, in the order of the label names. */
-  protected at(values: readonly string[]): Value {
-    const key = values.join("\u0000");
-    const found = this.#series.get(key);
-    if (found !== undefined) return found;
-    const made = this.make();
-    this.#series.set(key, made);
-    return made;
-  }
-
-  render(): string[] {
-    const lines = [`# HELP ${this.#name} ${this.#help}`, `# TYPE ${this.#name} ${this.type}`];
-    for (const [key, value] of this.#series) {
-      const values = key.split("\u0000");
-      const labels = this.#labels.map((label, index) => `${label}="${escaped(values[index] ?? "")}"`);
-      lines.push(...this.samples(this.#name, labels.join(","), value));
-    }
-    return lines;
-  }
-}
-
-export class Counter extends Metric<{ count: number }> {
-  protected readonly type = "counter";
-
-  increase(values: readonly string[]): void {
-    this.at(values).count += 1;
-  }
-
-  protected make() {
-    return { count: 0 };
-  }
-
-  protected samples(name: string, labels: string, { count }: { count: number }): string[] {
-    return [`${name}{${labels}} ${count}`];
-  }
-}
-
 interface Distribution {
+  /** Values of the labels. */
+  labels: readonly string[];
   /** How many fell between a bound and the one before it; the last has no bound. */
   buckets: number[];
   sum: number;
   count: number;
 }
 
-export class Histogram extends Metric<Distribution> {
-  protected readonly type = "histogram";
-  readonly #bounds: readonly number[];
+/** How observations are told: as a counter and a histogram, which share their labels. */
+export interface Naming {
+  counter: string;
+  histogram: string;
+  help: string;
+  labels: readonly string[];
+  /** Values of these labels, where they are not just those that were observed. */
+  valuesOf?: (observed: readonly string[]) => readonly string[];
+}
 
-  constructor(name: string, help: string, labels: readonly string[], bounds: readonly number[]) {
-    super(name, help, labels);
+/** Observed durations by label values, for Prometheus' text format 0.0.4. */
+export class Observations {
+  readonly #bounds: readonly number[];
+  readonly #series = new Map<string, Distribution>();
+
+  constructor(bounds: readonly number[]) {
     this.#bounds = bounds;
   }
 
-  observe(values: readonly string[], value: number): void {
-    const distribution = this.at(values);
-    distribution.buckets[this.#bucketOf(value)]! += 1;
-    distribution.sum += value;
+  observe(labels: readonly string[], seconds: number): void {
+    const distribution = this.#at(labels);
+    distribution.buckets[this.#bucketOf(seconds)]! += 1;
+    distribution.sum += seconds;
     distribution.count += 1;
   }
 
-  protected make(): Distribution {
-    return { buckets: Array<number>(this.#bounds.length + 1).fill(0), sum: 0, count: 0 };
+  render({ counter, histogram, help, labels, valuesOf = (observed) => observed }: Naming): string[] {
+    const series = [...this.#series.values()].map((distribution) => ({
+      ...distribution,
+      text: labelText(labels, valuesOf(distribution.labels)),
+    }));
+    return [
+      ...header(counter, "counter", help),
+      ...series.map(({ text, count }) => `${counter}{${text}} ${count}`),
+      ...header(histogram, "histogram", `${help} In seconds.`),
+      ...series.flatMap((each) => this.#histogramLines(histogram, each)),
+    ];
   }
 
-  protected samples(name: string, labels: string, { buckets, sum, count }: Distribution): string[] {
+  #at(labels: readonly string[]): Distribution {
+    const key = labels.join("\u0000");
+    const found = this.#series.get(key);
+    if (found !== undefined) return found;
+    const buckets = Array<number>(this.#bounds.length + 1).fill(0);
+    const made = { labels: [...labels], buckets, sum: 0, count: 0 };
+    this.#series.set(key, made);
+    return made;
+  }
+
+  #histogramLines(name: string, { text, buckets, sum, count }: Distribution & { text: string }): string[] {
     let below = 0;
     const lines = this.#bounds.map((bound, index) => {
       below += buckets[index]!;
-      return `${name}_bucket{${labels},le="${boundText(bound)}"} ${below}`;
+      return `${name}_bucket{${text},le="${boundText(bound)}"} ${below}`;
     });
-    lines.push(`${name}_bucket{${labels},le="+Inf"} ${count}`);
-    return [...lines, `${name}_count{${labels}} ${count}`, `${name}_sum{${labels}} ${sum}`];
+    lines.push(`${name}_bucket{${text},le="+Inf"} ${count}`);
+    return [...lines, `${name}_count{${text}} ${count}`, `${name}_sum{${text}} ${sum}`];
   }
 
   /** The first bound that is not below the value. */
@@ -102,6 +77,14 @@ export class Histogram extends Metric<Distribution> {
     }
     return low;
   }
+}
+
+function header(name: string, type: string, help: string): string[] {
+  return [`# HELP ${name} ${help}`, `# TYPE ${name} ${type}`];
+}
+
+function labelText(names: readonly string[], values: readonly string[]): string {
+  return names.map((name, index) => `${name}="${escaped(values[index] ?? "")}"`).join(",");
 }
 
 /** As Prometheus writes floats, and Python's client with it: `1e-06`, `0.001`, `1.0`. */

@@ -1,6 +1,6 @@
 import type { EndedRollout, ScanOutcome } from "../../store/observer.ts";
 import { processMetrics } from "./process-metrics.ts";
-import { Counter, Histogram } from "./series.ts";
+import { type Naming, Observations } from "./series.ts";
 import { collectionsOf } from "./store-methods.ts";
 
 /** Section 8.4, in seconds. */
@@ -12,33 +12,55 @@ const bounds = [
 
 export const metricsContentType = "text/plain; version=0.0.4; charset=utf-8";
 
+const http: Naming = {
+  counter: "agl_http_total",
+  histogram: "agl_http_latency",
+  help: "HTTP requests.",
+  labels: ["path", "method", "status"],
+};
+const rollouts: Naming = {
+  counter: "agl_rollouts_total",
+  histogram: "agl_rollouts_duration",
+  help: "Rollouts that ended.",
+  labels: ["status", "mode"],
+};
+const operations: Naming = {
+  counter: "agl_store_total",
+  histogram: "agl_store_latency",
+  help: "Operations of the store.",
+  labels: ["method", "store_pubmeth", "status"],
+  valuesOf: ([method = "", status = ""]) => [method, method, status],
+};
+/** Upstream's store is made of collections; here an operation counts for the one that it is about. */
+const collections: Naming = {
+  counter: "agl_collections_total",
+  histogram: "agl_collections_latency",
+  help: "Operations of the store, by what they are about.",
+  labels: ["store_pubmeth", "operation", "collection", "store_privmeth", "status"],
+  valuesOf([method = "", status = ""]) {
+    const { operation, collection } = collectionsOf(method);
+    return [method, operation, collection, method, status];
+  },
+};
+
 /** What `/v1/prometheus` tells: requests, rollouts and operations since the start, with upstream's names and labels. */
 export class StoreMetrics {
-  readonly #http = pair("agl_http", "HTTP requests", ["path", "method", "status"]);
-  readonly #rollouts = pair("agl_rollouts", "Rollouts that ended", ["status", "mode"], "_duration");
-  readonly #store = pair("agl_store", "Operations of the store", ["method", "store_pubmeth", "status"]);
-  readonly #collections = pair("agl_collections", "Operations by the kind of what they read or write", [
-    "store_pubmeth",
-    "operation",
-    "collection",
-    "store_privmeth",
-    "status",
-  ]);
+  readonly #http = new Observations(bounds);
+  readonly #rollouts = new Observations(bounds);
+  readonly #operations = new Observations(bounds);
 
   /** `path` is a template; `status` a code, 499 when the client went away, or the class of an error of ours. */
   request(path: string, method: string, status: string, seconds: number): void {
-    this.#http.record([path, method, status], seconds);
+    this.#http.observe([path, method, status], seconds);
   }
 
   /** `method` is upstream's name; `status` OK or the class of the error. */
   operation(method: string, status: string, seconds: number): void {
-    this.#store.record([method, method, status], seconds);
-    const { operation, collection } = collectionsOf(method);
-    this.#collections.record([method, operation, collection, method, status], seconds);
+    this.#operations.observe([method, status], seconds);
   }
 
   rolloutEnded({ status, mode, seconds }: EndedRollout): void {
-    this.#rollouts.record([status, mode ?? "unknown"], seconds);
+    this.#rollouts.observe([status, mode ?? "unknown"], seconds);
   }
 
   scanned({ error, seconds }: ScanOutcome): void {
@@ -46,26 +68,18 @@ export class StoreMetrics {
   }
 
   render(): string {
-    const ours = [this.#http, this.#rollouts, this.#store, this.#collections].flatMap((each) =>
-      each.render(),
-    );
-    return `${[...ours, ...processMetrics()].join("\n")}\n`;
+    const lines = [
+      ...this.#http.render(http),
+      ...this.#rollouts.render(rollouts),
+      ...this.#operations.render(operations),
+      ...this.#operations.render(collections),
+      ...processMetrics(),
+    ];
+    return `${lines.join("\n")}\n`;
   }
 }
 
 export function statusOf(error: unknown): string {
   if (error === undefined) return "OK";
   return error instanceof Error ? error.constructor.name : "Error";
-}
-
-function pair(name: string, what: string, labels: readonly string[], measure = "_latency") {
-  const total = new Counter(`${name}_total`, `${what}.`, labels);
-  const seconds = new Histogram(`${name}${measure}`, `${what}, in seconds.`, labels, bounds);
-  return {
-    record(values: readonly string[], value: number) {
-      total.increase(values);
-      seconds.observe(values, value);
-    },
-    render: () => [...total.render(), ...seconds.render()],
-  };
 }
