@@ -1,5 +1,8 @@
 import { version } from "../package.json" with { type: "json" };
 
+/** They hold a proxy, or many attempts at once. */
+const manyRequestCommands = ["allinone", "algo", "dev", "proxy", "runners", "__runners"];
+
 const [command, ...rest] = process.argv.slice(2);
 if (command === "--version" || command === "-V") {
   console.log(version);
@@ -7,6 +10,10 @@ if (command === "--version" || command === "-V") {
   const { runGuard } = await import("./engine/guard.ts");
   process.exit(await runGuard(Number(rest[0]), rest.slice(1)));
 } else {
+  if (command !== undefined && manyRequestCommands.includes(command)) {
+    const { allowManyRequests } = await import("./many-requests.ts");
+    allowManyRequests(process.argv.slice(2));
+  }
   const { runCli } = await import("./cli.ts");
   // Whoever reads our output may leave; a run goes on without being watched.
   for (const stream of [process.stdout, process.stderr]) stream.on("error", () => {});
