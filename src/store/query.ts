@@ -40,7 +40,12 @@ export interface Listing {
   total?: number | undefined;
   /** Without it, a page far from both ends is reached by skipping what comes before. */
   places?: PagePlaces;
+  /** Rows of the largest page that is given out. */
+  mostRows?: number;
 }
+
+/** A page is held in memory, and written, at once. */
+const defaultMostRows = 200_000;
 
 export interface RowPage<Row> {
   rows: Row[];
@@ -54,18 +59,21 @@ export function listPage<Row>(db: Database, listing: Listing): RowPage<Row> {
   const { limit, offset } = requirePage(listing.paging);
   const order = orderOf(listing);
   const where = whereClause(listing);
+  const { mostRows = defaultMostRows } = listing;
   if (limit === -1 && offset === 0) {
     const rows = db
       .query<Row, SQLQueryBindings[]>(
-        `SELECT ${listing.select} FROM ${listing.from}${where.sql} ORDER BY ${orderBy(order)}`,
+        `SELECT ${listing.select} FROM ${listing.from}${where.sql} ORDER BY ${orderBy(order)} LIMIT ?`,
       )
-      .all(...where.values);
+      .all(...where.values, mostRows + 1);
+    if (rows.length > mostRows) throw tooManyRows(mostRows);
     return { rows, limit, offset, total: rows.length };
   }
   const name = JSON.stringify([where, order]);
   const places = isAscending(order) ? listing.places : undefined;
   const place = places?.find(name, offset, growsAtEnd(listing));
   const total = listing.total ?? place?.total ?? countRows(db, listing, where);
+  if (pageLength({ limit, offset, total }) > mostRows) throw tooManyRows(mostRows);
   const cut = { where, order, limit, offset, total };
   const rows =
     place === undefined ? cutOut<Row>(db, listing, cut) : goOn<Row>(db, listing, { ...cut, place });
@@ -96,7 +104,7 @@ type Placed<Row> = Row & { [member: `page_${number}`]: string | number };
 /** The rows are chosen by their keys before anything else is read of them; of a page in the second half, from the end. */
 function cutOut<Row>(db: Database, listing: Listing, cut: Cut): Placed<Row>[] {
   const { from, insertion } = listing;
-  const count = Math.max(0, Math.min(cut.limit === -1 ? cut.total : cut.limit, cut.total - cut.offset));
+  const count = pageLength(cut);
   const fromEnd = cut.offset > cut.total / 2;
   const order = fromEnd ? cut.order.map(reversed) : cut.order;
   const skip = fromEnd ? Math.max(0, cut.total - cut.offset - count) : cut.offset;
@@ -107,6 +115,15 @@ function cutOut<Row>(db: Database, listing: Listing, cut: Cut): Placed<Row>[] {
         ORDER BY ${orderBy(cut.order)}`,
     )
     .all(...cut.where.values, count, skip);
+}
+
+function pageLength({ limit, offset, total }: { limit: number; offset: number; total: number }): number {
+  return Math.max(0, Math.min(limit === -1 ? total : limit, total - offset));
+}
+
+function tooManyRows(mostRows: number): StoreRequestError {
+  const detail = `A page may hold ${mostRows} items, and there are more: ask for parts of it with limit and offset`;
+  return new StoreRequestError(400, detail);
 }
 
 function goOn<Row>(db: Database, listing: Listing, cut: Cut & { place: Place }): Placed<Row>[] {
