@@ -94,6 +94,7 @@ function bringUpToDate(db: Database, path: string, log: Logger): void {
     if (copy !== undefined) rmSync(copy, { force: true });
     throw error;
   }
+  if (isOld) db.run("PRAGMA wal_checkpoint(TRUNCATE)");
 }
 
 function asOpenError(error: unknown, path: string): unknown {

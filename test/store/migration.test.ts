@@ -1,6 +1,6 @@
 import { Database } from "bun:sqlite";
 import { describe, expect, test } from "bun:test";
-import { readdirSync, writeFileSync } from "node:fs";
+import { readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { basename, join } from "node:path";
 import { type Logger, silentLogger } from "../../src/log.ts";
 import { copyBeforeMigration } from "../../src/store/file-copy.ts";
@@ -99,5 +99,30 @@ describe("a file of an older version", () => {
   test("is refused by readers with what to do", () => {
     const { path } = storeOfVersion1();
     expect(() => openStoreReader(path)).toThrow(/has schema version 1, not/);
+  });
+});
+
+describe("a process that is killed while it brings a file up to date", () => {
+  test("leaves the file for the next one, which loses nothing", async () => {
+    const { path, spans, files } = storeOfVersion1();
+    const original = readFileSync(path);
+    const script = join(import.meta.dir, "../helpers/store-writer.ts");
+    for (const afterMs of [40, 80, 100, 120, 140, 160, 180, 220]) {
+      for (const name of files()) rmSync(join(path, "..", name));
+      for (const log of ["-wal", "-shm"]) rmSync(path + log, { force: true });
+      writeFileSync(path, original);
+      const child = Bun.spawn([process.execPath, script, path, "hold"], { stdout: "ignore" });
+      await Bun.sleep(afterMs);
+      child.kill("SIGKILL");
+      await child.exited;
+      const store = openStore({ path });
+      expect((await store.statistics()).total_spans).toBe(spans.length);
+      expect((await store.querySpans({ rollout_id: "ro-1" })).total).toBe(400);
+      await store.close();
+      expect(files().filter((name) => name.endsWith(".partial"))).toEqual([]);
+      const copies = files().filter((name) => name.includes(".v1.backup"));
+      expect(copies.length).toBeGreaterThan(0);
+      for (const copy of copies) expect(versionIn(join(path, "..", copy))).toEqual({ user_version: 1 });
+    }
   });
 });
