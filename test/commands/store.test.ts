@@ -201,6 +201,15 @@ describe("the token", () => {
   );
 });
 
+// C-1
+test("a port that is taken ends the start with 1, and names who has it", async () => {
+  using other = Bun.serve({ hostname: "127.0.0.1", port: 0, fetch: () => new Response() });
+  const { code, err } = await runAgl(["store", "--port", String(other.port)], place());
+  expect(code).toBe(1);
+  expect(err).toContain(`store.port: port ${other.port} is taken by pid ${process.pid}`);
+});
+
+// C-1
 describe("a stop by SIGTERM", () => {
   test(
     "under load answers what was accepted, keeps what was acknowledged, and is no failure",

@@ -95,6 +95,25 @@ describe("on our store", () => {
   );
 
   test(
+    "the original's client, which sends no header of its own, shows the token in the address",
+    async () => {
+      const token = "only-for-this-test-0123456789";
+      const guarded = openStore({ path: ":memory:" });
+      const address = serveStore({ store: guarded, hostname: "127.0.0.1", port: 0, token });
+      stops.push(
+        () => guarded.close(),
+        () => address.stop(),
+      );
+      const agreed = await runPython("store_client.py", [`${address.url}/t/${token}`]);
+      expect(agreed).toContain("the client and the store agree");
+      const { rollout_id, attempt } = await guarded.startRollout({ input: 1 });
+      await runPython("otlp_exporter.py", [`${address.url}/t/${token}`, rollout_id, attempt.attempt_id]);
+      expect((await guarded.querySpans({ rollout_id })).total).toBe(6);
+    },
+    2 * minute,
+  );
+
+  test(
     "OpenTelemetry's exporter sends spans plain, with gzip and with deflate, and does not repeat what is refused",
     async () => {
       const { rollout_id, attempt } = await store.startRollout({ input: 1 });
