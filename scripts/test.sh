@@ -56,6 +56,7 @@ if [ "${1:-all}" != fast ]; then
   suite requirements "$BUN" test --timeout 300000 --reporter=junit --reporter-outfile="$results/requirements.xml" ./test/real/requirements.real.ts
   suite parts "$BUN" test --timeout 600000 --reporter=junit --reporter-outfile="$results/parts.xml" ./test/real/parts.real.ts
   suite loop "$BUN" test --timeout 1200000 --reporter=junit --reporter-outfile="$results/loop.xml" ./test/real/loop.real.ts
+  suite streams "$BUN" test --timeout 600000 --reporter=junit --reporter-outfile="$results/streams.xml" ./test/real/many-streams.real.ts
   suite faults "$BUN" test --timeout 1200000 --reporter=junit --reporter-outfile="$results/faults.xml" ./test/real/faults.real.ts
 fi
 

@@ -256,7 +256,10 @@ describe("libraries get event for event what vLLM alone gives them", () => {
           stdout: "pipe",
           stderr: "pipe",
         });
-        const [output, errors] = await Promise.all([child.stdout.text(), child.stderr.text()]);
+        const [output, errors] = await Promise.all([
+          new Response(child.stdout).text(),
+          new Response(child.stderr).text(),
+        ]);
         expect([await child.exited, errors]).toEqual([0, ""]);
         return output.trim().split("\n").map(withoutChance);
       };
