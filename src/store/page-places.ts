@@ -13,7 +13,7 @@ const maxListingLength = 4_000;
 
 /**
  * Remembers where pages ended, so that whoever reads a listing page by page goes on from there instead of skipping all
- * that came before: 1,000,000 rollouts in pages of 200 took 3 s so, and minutes by skipping.
+ * that came before: 430,000 rollouts in pages of 200 took 1.8 s of CPU so, and 17 by skipping.
  */
 export class PagePlaces {
   readonly #db: Database;

@@ -1,6 +1,9 @@
 import type { Database } from "bun:sqlite";
 
-/** How many rows there are, kept by triggers: counting a million takes 20 ms, ten million spans much longer. */
+/**
+ * How many rows there are, kept by triggers. They cost 1 µs a span; counting 3,000,000 took 16 ms, 375,000 rollouts that
+ * were not read before 130, and the store does nothing else meanwhile.
+ */
 export class TotalsTable {
   readonly #db: Database;
 
