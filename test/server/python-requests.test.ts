@@ -96,6 +96,17 @@ test("the attempt of a rollout is its own: the new one in replies, the latest in
   expect((await search()).items).toEqual([again]);
 });
 
+// E-14
+test("an updated rollout comes without its attempt, whatever was updated", async () => {
+  const { post, store } = storeRequests();
+  const { rollout_id } = await store.startRollout({ input: 1 });
+  for (const patch of [{}, { mode: "val" }, { status: "running" }, { status: "cancelled" }]) {
+    const { body } = await post(`/rollouts/${rollout_id}`, patch);
+    expect(body).toMatchObject(patch);
+    expect(body).not.toHaveProperty("attempt");
+  }
+});
+
 // D-1, D-2
 test("times are seconds of the server's clock, with a fraction", async () => {
   const { post } = storeRequests();

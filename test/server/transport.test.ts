@@ -23,6 +23,14 @@ describe("paths and methods", () => {
       expect(answer.body).toEqual({ detail: status === 404 ? "Not Found" : "Method Not Allowed" });
   });
 
+  // C-3: also for browsers, which get a page elsewhere
+  test("an unknown path under /v1/ stays a 404 in JSON", async () => {
+    for (const path of ["/v1/agl/rollouts/ro-1/nothing", "/v1/assets/x.js", "/v1/agl"]) {
+      const answer = await storeRequests().send("GET", path, undefined, { accept: "text/html" });
+      expect(answer).toMatchObject({ status: 404, body: { detail: "Not Found" } });
+    }
+  });
+
   // W-5
   test("a trailing slash leads to the path without it", async () => {
     const answer = await storeRequests().get("/rollouts/?limit=1");
