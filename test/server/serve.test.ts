@@ -1,6 +1,5 @@
 import { connect } from "node:net";
 import { afterEach, describe, expect, test } from "bun:test";
-import { AglError } from "../../src/errors.ts";
 import type { Logger } from "../../src/log.ts";
 import type { StoreApi } from "../../src/protocol/store-api.ts";
 import type { Statistics } from "../../src/protocol/types.ts";
@@ -158,10 +157,11 @@ describe("stopping", () => {
     await expect(fetch(`${server.url}/v1/agl/health`)).rejects.toThrow();
   });
 
-  test("a taken port is refused in words", () => {
+  // C-1
+  test("a taken port is refused in words, and ends the command with 1", () => {
     const server = serve();
     const again = () => serveStore({ store: memoryStore(), hostname: "127.0.0.1", port: server.port });
-    expect(again).toThrow(AglError);
+    expect(again).toThrow(expect.objectContaining({ boundary: "store", exitCode: 1 }));
     expect(again).toThrow(`port ${server.port} on 127.0.0.1 is already in use`);
   });
 });

@@ -59,6 +59,20 @@ describe("storing spans", () => {
   });
 });
 
+// P-6
+test("nothing is evicted: the oldest rollout's spans are there after megabytes of others", async () => {
+  const { store, ids } = await startedAttempt();
+  const oldest = sampleSpan({ ...ids, name: "oldest" });
+  await store.addSpan(oldest);
+  for (let count = 0; count < 20; count += 1) {
+    const { ids: others } = await startedAttempt(store);
+    const attributes = { text: crypto.getRandomValues(new Uint8Array(20_000)).toHex() };
+    await store.addSpans(Array.from({ length: 20 }, () => sampleSpan({ ...others, attributes })));
+  }
+  expect((await store.querySpans({ rollout_id: ids.rollout_id })).items).toEqual([oldest]);
+  expect((await store.statistics()).total_spans).toBe(401);
+});
+
 describe("a span's effect on its attempt and rollout", () => {
   const afterSpan = async (attempt: AttemptStatus, rollout: RolloutStatus) => {
     const { store, ids } = await startedAttempt();
