@@ -60,6 +60,7 @@ def make_trainer(job: Job, model, tokenizer, rows: list[Row], reporter: Reporter
     # Longer rows were left out, which Unsloth wants to be told: else it pads every batch.
     dataset._unsloth_truncated_to = job.max_length
     steps = hyper.epochs * math.ceil(math.ceil(len(rows) / hyper.batch_size) / hyper.accumulation)
+    max_steps = min(steps, hyper.max_steps or steps)
     trainer = ProvingTrainer(
         model=model,
         processing_class=tokenizer,
@@ -73,10 +74,11 @@ def make_trainer(job: Job, model, tokenizer, rows: list[Row], reporter: Reporter
             packing=False,
             per_device_train_batch_size=hyper.batch_size,
             gradient_accumulation_steps=hyper.accumulation,
-            max_steps=min(steps, hyper.max_steps or steps),
+            max_steps=max_steps,
             learning_rate=hyper.learning_rate,
             weight_decay=hyper.weight_decay,
-            warmup_steps=hyper.warmup_steps,
+            # The rate of the first of these steps is 0: a single one would learn nothing.
+            warmup_steps=min(hyper.warmup_steps, max_steps // 2),
             lr_scheduler_type=hyper.schedule,
             optim=hyper.optimizer,
             seed=job.seed,

@@ -122,6 +122,15 @@ def test_a_bad_row_ends_in_one_error_line_and_no_weights(tmp_path, rows):
     assert not (tmp_path / "output").exists()
 
 
+def test_a_training_of_a_single_step_learns_although_it_is_shorter_than_the_warm_up(tmp_path, rows):
+    hyper = {**job_data(tmp_path)["hyper"], "warmup_steps": 5, "max_steps": 1}
+    done = train(tmp_path, list(map(as_json, rows)), hyper=hyper)
+    assert done.returncode == 0, lines(tmp_path)[-1]
+    result = lines(tmp_path)[-1]
+    assert result["steps"] == 1
+    assert result["loss_after"] != result["loss_before"]
+
+
 def test_a_training_that_changes_nothing_is_refused(tmp_path, rows):
     hyper = {**job_data(tmp_path)["hyper"], "learning_rate": 0.0}
     assert train(tmp_path, [as_json(rows[0])], hyper=hyper).returncode == 1
