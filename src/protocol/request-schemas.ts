@@ -1,25 +1,23 @@
 import * as v from "valibot";
 import { attemptStatuses, modes, rolloutStatuses, workerStatuses } from "./enums.ts";
-import { opaqueObject, wireInteger, wireNumber, wireNumberOrNull, wireObject } from "./wire-values.ts";
+import {
+  opaqueObject,
+  wireInteger,
+  wireList,
+  wireNumber,
+  wireNumberOrNull,
+  wireObject,
+} from "./wire-values.ts";
 
 const text = v.string();
 const nullableText = v.nullish(text);
 
-/** Items of one list in a request. */
-const maxListLength = 100_000;
 /** Characters of a text that others are searched for; names and ids are shorter. */
 const maxFilterLength = 1_000;
 
 const filterText = v.nullish(
   v.pipe(text, v.maxLength(maxFilterLength, `String should have at most ${maxFilterLength} characters`)),
 );
-
-function limitedList<Item extends v.GenericSchema>(item: Item) {
-  const isShort = (list: unknown) => !Array.isArray(list) || list.length <= maxListLength;
-  const sentence = `List should have at most ${maxListLength} items`;
-  // Counted before any item is looked at.
-  return v.pipe(v.custom<unknown[]>(isShort, sentence), v.array(item));
-}
 
 export const configSchema = wireObject({
   timeout_seconds: v.optional(wireNumberOrNull),
@@ -36,7 +34,7 @@ const newRollout = {
   metadata: v.nullish(opaqueObject),
 };
 
-export const enqueueSchema = wireObject({ rollouts: limitedList(wireObject(newRollout)) });
+export const enqueueSchema = wireObject({ rollouts: wireList(wireObject(newRollout)) });
 
 export const startRolloutSchema = wireObject({ ...newRollout, worker_id: nullableText });
 
@@ -52,7 +50,7 @@ export const dequeueSchema = v.nullish(
 );
 
 export const waitSchema = wireObject({
-  rollout_ids: limitedList(text),
+  rollout_ids: wireList(text),
   timeout: v.optional(wireNumberOrNull),
   wait_seconds: waitSeconds,
 });
@@ -85,10 +83,10 @@ const filterLogic = v.optional(v.picklist(["and", "or"]));
 
 export const rolloutQuerySchema = wireObject({
   ...paging,
-  status_in: v.nullish(limitedList(v.picklist(rolloutStatuses))),
-  rollout_id_in: v.nullish(limitedList(text)),
+  status_in: v.nullish(wireList(v.picklist(rolloutStatuses))),
+  rollout_id_in: v.nullish(wireList(text)),
   rollout_id_contains: filterText,
-  mode_in: v.nullish(limitedList(v.picklist(modes))),
+  mode_in: v.nullish(wireList(v.picklist(modes))),
   filter_logic: filterLogic,
 });
 
@@ -117,7 +115,7 @@ export const spanQuerySchema = wireObject({
 
 export const workerQuerySchema = wireObject({
   ...paging,
-  status_in: v.nullish(limitedList(v.picklist(workerStatuses))),
+  status_in: v.nullish(wireList(v.picklist(workerStatuses))),
   worker_id_contains: filterText,
   filter_logic: filterLogic,
 });

@@ -2,7 +2,14 @@ import * as v from "valibot";
 import { attributesSchema } from "./attributes.ts";
 import { statusCodes } from "./enums.ts";
 import type { Span } from "./types.ts";
-import { wireInteger, wireLooseObject, wireNumberOrNull, wireObject, wireRecord } from "./wire-values.ts";
+import {
+  wireInteger,
+  wireList,
+  wireLooseObject,
+  wireNumberOrNull,
+  wireObject,
+  wireRecord,
+} from "./wire-values.ts";
 
 const nullableText = v.nullable(v.string());
 
@@ -48,13 +55,5 @@ export const spanSchema = wireLooseObject({
   resource: wireObject({ attributes: attributesSchema, schema_url: v.string() }),
 }) satisfies v.GenericSchema<unknown, Span>;
 
-/** The most spans of one batch, as each may be answered with a reason of its own. */
-const mostSpans = 100_000;
-
 /** Each span of a batch is judged on its own. */
-export const spanBatchSchema = wireObject({
-  spans: v.pipe(
-    v.array(v.unknown()),
-    v.maxLength(mostSpans, `Input should have at most ${mostSpans} spans: send several batches`),
-  ),
-});
+export const spanBatchSchema = wireObject({ spans: wireList(v.unknown()) });

@@ -58,3 +58,12 @@ export function wireLooseObject<const Entries extends v.ObjectEntries>(entries: 
 export function wireRecord<const Value extends v.GenericSchema>(value: Value) {
   return v.pipe(opaqueObject, v.record(v.string(), value));
 }
+
+const maxListLength = 100_000;
+
+/** Counted before any item is looked at: each may be answered with a reason of its own. */
+export function wireList<const Item extends v.GenericSchema>(item: Item) {
+  const isShort = (list: unknown) => !Array.isArray(list) || list.length <= maxListLength;
+  const sentence = `List should have at most ${maxListLength} items`;
+  return v.pipe(v.custom<unknown[]>(isShort, sentence), v.array(item));
+}
