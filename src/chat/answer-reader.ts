@@ -42,6 +42,8 @@ export class ChatAnswerReader implements AnswerReader {
   /** From the first chunk that ends a choice, while the server's fingerprint is not known. */
   #held: { event: StreamEvent; final: boolean }[] = [];
   #heldBytes = 0;
+  /** The event before is not shown. */
+  #dropped = false;
   #whole: { json: string; body: JsonObject } | undefined;
 
   constructor(mask: AnswerMask, memory: FingerprintMemory = {}) {
@@ -63,6 +65,8 @@ export class ChatAnswerReader implements AnswerReader {
   }
 
   event(event: StreamEvent): Uint8Array | null {
+    if (event.continues === true && this.#dropped) return null;
+    this.#dropped = false;
     const chunk = event.data === null ? null : parseObject(event.data);
     if (event.data === null || chunk === null) {
       if (event.data?.trim() !== "[DONE]") return this.#pass(event, event.data, false);
@@ -73,11 +77,14 @@ export class ChatAnswerReader implements AnswerReader {
     if (this.#mask.hideUsage && isUsageChunk(chunk)) {
       const { system_fingerprint: fingerprint } = chunk;
       this.#memory.value = typeof fingerprint === "string" ? fingerprint : null;
+      this.#dropped = true;
       return joined(this.#release());
     }
     const masked = maskChunk(event.data, chunk, this.#mask);
     const final = this.#mask.hideUsage && isFinalChunk(chunk) && chunk.system_fingerprint === undefined;
-    return masked === null ? null : this.#pass(event, masked, final);
+    if (masked !== null) return this.#pass(event, masked, final);
+    this.#dropped = true;
+    return null;
   }
 
   end(): Uint8Array | null {

@@ -3,6 +3,8 @@ export interface StreamEvent {
   raw: Uint8Array;
   /** The joined `data` lines; null for comments and blank lines. */
   data: string | null;
+  /** The second half of the line break that ended the event before. */
+  continues?: true;
 }
 
 const lineFeed = 0x0a;
@@ -30,6 +32,12 @@ export class EventStreamParser {
     this.#append(bytes);
     const events: StreamEvent[] = [];
     let start = 0;
+    if (this.#endedInCarriageReturn(bytes)) {
+      // The event went on without waiting for it, so it goes by itself.
+      events.push({ raw: Uint8Array.of(lineFeed), data: null, continues: true });
+      start = this.#scanned = this.#lineStart = 1;
+      this.#openCarriageReturn = false;
+    }
     while (this.#scanned < this.#length) {
       const blank = this.#scanned === this.#lineStart;
       if (!this.#takeByte() || !blank) continue;
@@ -38,6 +46,11 @@ export class EventStreamParser {
     }
     this.#drop(start);
     return events;
+  }
+
+  /** The LF of the CRLF that ended the last event comes only now. */
+  #endedInCarriageReturn(bytes: Uint8Array): boolean {
+    return this.#openCarriageReturn && this.#length === bytes.length && bytes[0] === lineFeed;
   }
 
   /** True when the byte, with the LF of a CRLF, ended a line. */
@@ -117,12 +130,25 @@ function isDataLine(line: string): boolean {
 export function withData(event: StreamEvent, data: string): Uint8Array {
   const text = decoder.decode(event.raw);
   if (isSimple(text)) return encoder.encode(`data: ${data}\n\n`);
-  const separator = lineBreak.exec(text)?.[0] ?? "\n";
-  const lines = text.split(lineBreak);
-  const first = lines.findIndex(isDataLine);
-  const replaced = lines.flatMap((line, index) => {
-    if (!isDataLine(line)) return [line];
-    return index === first ? data.split("\n").map((part) => `data: ${part}`) : [];
-  });
-  return encoder.encode(replaced.join(separator));
+  return encoder.encode(withDataLines(text, data));
+}
+
+/** Every line keeps its own break: a cut may have fallen between the CR and the LF of the last one. */
+function withDataLines(text: string, data: string): string {
+  const parts = text.split(/(\r\n|\n|\r)/);
+  let shown = "";
+  let replaced = false;
+  for (let index = 0; index < parts.length; index += 2) {
+    const [line = "", lineEnd = ""] = parts.slice(index, index + 2);
+    if (!isDataLine(line)) shown += line + lineEnd;
+    else if (!replaced) {
+      replaced = true;
+      shown += data
+        .split("\n")
+        .map((part) => `data: ${part}`)
+        .join(lineEnd)
+        .concat(lineEnd);
+    }
+  }
+  return shown;
 }
