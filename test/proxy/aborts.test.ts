@@ -58,6 +58,7 @@ async function expectAborted(
   expect([triplets, dropped.map(({ reason }) => reason)]).toEqual([[], ["aborted_by_client"]]);
 }
 
+// O09
 test("an agent that closes a stream: the model server is told, the part is recorded and never trained", async () => {
   const { post } = start(stallingStream);
   const controller = new AbortController();
@@ -67,6 +68,7 @@ test("an agent that closes a stream: the model server is told, the part is recor
   await expectAborted(fixture, "[[10, 11]]");
 });
 
+// O10
 test("an agent that is killed in the middle of a stream", async () => {
   const { baseUrl } = start(stallingStream);
   const agent = Bun.spawn(
@@ -78,6 +80,7 @@ test("an agent that is killed in the middle of a stream", async () => {
   await expectAborted(fixture, "[[10, 11]]");
 });
 
+// O10
 test.each([false, true])("an agent that leaves before the first byte, stream %p", async (stream) => {
   const { post, vllm } = start(() => ({ silenceMs: "for ever", parts: [] }));
   const controller = new AbortController();
@@ -178,6 +181,7 @@ test("an answer that is no JSON passes, and the call is a failed one", async () 
   });
 });
 
+// O15
 test("a slow reader does not make the proxy take in the whole answer", async () => {
   const filler = "x".repeat(64 * 1024);
   let written = 0;

@@ -115,6 +115,7 @@ describe("the agent gets exactly what the model server would have sent it", () =
     expect(await spans("raw_gen_ai_request")).toEqual([]);
   });
 
+  // O07
   test("usage that came as null beside the chunks is not shown to who did not ask", async () => {
     const { post } = start((request) => ({
       headers: { "content-type": "text/event-stream" },
@@ -237,6 +238,7 @@ describe("what is recorded", () => {
     ]);
   });
 
+  // O01
   test("streamed and plain calls leave the same message, ids, usage and finish reason", async () => {
     for (const reply of [hello, toolCall]) {
       const { post, spans } = start((request) => replyAs(request, reply));
@@ -256,6 +258,7 @@ describe("what is recorded", () => {
     }
   });
 
+  // O02
   test.each([
     [
       "fewer ids than usage counts",
@@ -309,6 +312,7 @@ describe("what is recorded", () => {
     ]);
   });
 
+  // O05
   test.each([
     ["index on each delta", (index: number) => ({ index }), 0],
     ["index null throughout", () => ({ index: null }), 0],
@@ -335,6 +339,7 @@ describe("what is recorded", () => {
     expect(litellm?.attributes).not.toHaveProperty("agl.call.tool_arguments_invalid");
   });
 
+  // O06
   test("interleaved tool calls, the second never closed, are kept as they came and marked", async () => {
     const call = (index: number, rest: object) => ({
       delta: { tool_calls: [{ index, ...rest }] },
@@ -357,6 +362,7 @@ describe("what is recorded", () => {
     });
   });
 
+  // O12
   test("500, 500, 200 to a client that retries: three calls, two failed, one row", async () => {
     const { spans, baseUrl } = start((request, index) =>
       index < 2 ? errorReply(500, "again", { "retry-after-ms": "1" }) : replyAs(request, hello),
@@ -371,6 +377,7 @@ describe("what is recorded", () => {
     expect(dropped.map(({ reason }) => reason)).toEqual(["failed", "failed"]);
   });
 
+  // O04
   test("a prompt of 32 000 ids in one event, in pieces of 1 000 bytes", async () => {
     const prompt_token_ids = Array.from({ length: 32_000 }, (_, index) => index + 100_000);
     const reply = { ...hello, prompt_token_ids };

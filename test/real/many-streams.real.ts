@@ -135,3 +135,21 @@ test(
   },
   minute,
 );
+
+// O11
+test(
+  "a server that is silent for 12 s before the first byte, and for 15 s between two, is waited for",
+  async () => {
+    const baseUrl = await newAttempt();
+    const response = await fetch(`${baseUrl}/chat/completions`, {
+      method: "POST",
+      body: JSON.stringify({ model: "agent-model", stream: true, user: "slow", max_tokens: 5, messages: [] }),
+    });
+    const text = await response.text();
+    expect(text.match(/word /g)).toHaveLength(5);
+    expect(text).toEndWith("data: [DONE]\n\n");
+    await fetch(baseUrl.replace(/v1$/, "flush"), { method: "POST" });
+    expect(await recordedCalls(baseUrl)).toBe(1);
+  },
+  minute,
+);
