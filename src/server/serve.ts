@@ -84,6 +84,7 @@ function listen(hostname: string, port: number, idleTimeout: number, fetch: Fetc
       hostname,
       port,
       fetch,
+      // Runs while a body is awaited and between requests, not while an answer to a body is held (W-23).
       idleTimeout,
       // The app answers 413 itself; this only bounds what is read before it can.
       maxRequestBodySize: defaultMaxBodyBytes + 1024 * 1024,

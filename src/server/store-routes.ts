@@ -216,12 +216,5 @@ function refuseNull<Patch extends object>(patch: Patch, members: readonly string
 function callerGone(c: Context, { stopping }: RouteContext): AbortSignal {
   const { signal } = c.req.raw;
   factsOf(c).callerGone = signal;
-  keepOpen(c);
   return stopping === undefined ? signal : AbortSignal.any([signal, stopping]);
-}
-
-/** The server's idle timer must not run while an answer is held (W-23). */
-function keepOpen(c: Context): void {
-  const { server } = (c.env ?? {}) as { server?: Bun.Server<unknown> };
-  server?.timeout(c.req.raw, 0);
 }

@@ -131,6 +131,9 @@ describe("the token", () => {
     expect(accessToken({ token_file: undefined }, { AGL_TOKEN: token })).toBe(token);
     expect(accessToken({ token_file: undefined }, { AGL_TOKEN: "" })).toBeUndefined();
     expect(accessToken({ token_file: undefined }, {})).toBeUndefined();
+    expect(() => accessToken({ token_file: undefined }, { AGL_TOKEN: "short" })).toThrow(
+      "AGL_TOKEN: a token has",
+    );
   });
 
   test("in a file that others may read is a warning", () => {
