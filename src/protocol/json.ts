@@ -37,7 +37,8 @@ export function parseJson(text: string): unknown {
 
 /** Writes what `parseJson` read, and objects made by `exactOnWire`, alone or in an array or a page. */
 export function stringifyJson(value: unknown): string {
-  return unmarkKeys(JSON.stringify(wireForm(value)));
+  const known = (value as { [knownText]?: () => string | undefined } | null | undefined)?.[knownText]?.();
+  return known ?? unmarkKeys(JSON.stringify(wireForm(value)));
 }
 
 function parseExactNumbers(text: string): unknown {
@@ -111,6 +112,32 @@ export function exactOnWire<Item extends object>(
     define(item, onWire, () => build(parseJson));
   }
   return item;
+}
+
+const knownText = Symbol("the JSON of an object that stringifyJson writes as it is");
+
+/**
+ * A page of stored JSON texts. Its items are read from them when somebody looks at one; until then `stringifyJson`
+ * puts the texts together as they are, which takes a tenth of the time.
+ */
+export function pageOfTexts<Item>(
+  texts: readonly string[],
+  read: (text: string) => Item,
+  cut: { limit: number; offset: number; total: number },
+): { items: Item[]; limit: number; offset: number; total: number } {
+  let items: Item[] | undefined;
+  const page = {
+    get items() {
+      return (items ??= texts.map(read));
+    },
+    ...cut,
+  };
+  define(page, knownText, () => {
+    if (items !== undefined) return undefined;
+    const { limit, offset, total } = cut;
+    return `{"items":[${texts.join(",")}],"limit":${limit},"offset":${offset},"total":${total}}`;
+  });
+  return page;
 }
 
 /** An answer of a store: as `JSON.parse` reads it, and each object, page item or element is as by `exactOnWire`. */

@@ -3,6 +3,7 @@ import { AglError, messageOf } from "../errors.ts";
 import { silentLogger } from "../log.ts";
 import type { Logger } from "../log.ts";
 import { isFinished, isQueuing } from "../protocol/enums.ts";
+import { pageOfTexts } from "../protocol/json.ts";
 import type {
   AttemptPatch,
   CallOptions,
@@ -438,7 +439,9 @@ export class SqliteStore implements StoreApi {
   }
 
   #listSpans(query: SpanQuery): Page<Span> {
-    return pageOf(this.#tables.spans.list(query), ({ json }) => spanOf(json));
+    const { rows, limit, offset, total } = this.#tables.spans.list(query);
+    const texts = rows.map(({ json }) => json);
+    return pageOfTexts(texts, spanOf, { limit, offset, total });
   }
 
   #requireOpen(): void {

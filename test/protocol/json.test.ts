@@ -7,6 +7,7 @@ import {
   isJsonObject,
   numberOf,
   numberText,
+  pageOfTexts,
   parseJson,
   stringifyJson,
 } from "../../src/protocol/json.ts";
@@ -166,5 +167,33 @@ describe("a store's answer", () => {
         expect(items.map(stringifyJson)).toEqual(texts);
       }),
     );
+  });
+});
+
+describe("a page of stored texts", () => {
+  const texts = ['{"b":1.0,"1":{"a":9007199254740993}}', '{"c":"d"}'];
+  const cut = { limit: 2, offset: 4, total: 9 };
+  const page = () => pageOfTexts(texts, (text) => exactOnWire([text], (parse) => parse(text) as object), cut);
+
+  test("is written as the texts are, without reading them", () => {
+    const unread = pageOfTexts(texts, () => expect.unreachable("nobody looked at an item"), cut);
+    expect(stringifyJson(unread)).toBe(`{"items":[${texts}],"limit":2,"offset":4,"total":9}`);
+  });
+
+  test("shows its items to whoever looks, and is written the same afterwards", () => {
+    const looked = page();
+    expect(looked).toEqual({ items: texts.map((text) => JSON.parse(text)), ...cut });
+    expect(stringifyJson(looked)).toBe(stringifyJson(page()));
+  });
+
+  test("whose items were changed is written as it is then", () => {
+    const changed = page();
+    changed.items.pop();
+    expect(stringifyJson(changed)).toBe(`{"items":[${texts[0]}],"limit":2,"offset":4,"total":9}`);
+  });
+
+  test("may be empty", () => {
+    const empty = pageOfTexts([], JSON.parse, { limit: -1, offset: 0, total: 0 });
+    expect(stringifyJson(empty)).toBe('{"items":[],"limit":-1,"offset":0,"total":0}');
   });
 });
