@@ -1,0 +1,9 @@
+export interface AttemptIds {
+  rolloutId: string;
+  attemptId: string;
+}
+
+/** The two ids as one text. */
+export function attemptKey({ rolloutId, attemptId }: AttemptIds): string {
+  return JSON.stringify([rolloutId, attemptId]);
+}
