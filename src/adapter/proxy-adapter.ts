@@ -3,38 +3,41 @@ import { silentLogger } from "../log.ts";
 import type { Span } from "../protocol/types.ts";
 import type { CallEvidence } from "./proxy-call.ts";
 import { callEvidence } from "./proxy-call.ts";
-import { rewardOf } from "./rewards.ts";
+import { isProxiedGroup } from "./call-groups.ts";
+import { assignRewards, type RewardableCall } from "./sequence-rewards.ts";
 import { byOrder } from "./span-order.ts";
 import type { AdaptedSpans, DroppedCall, Triplet } from "./triplet.ts";
+import { unseenCalls } from "./unseen-calls.ts";
+
+type RewardedCall = CallEvidence & RewardableCall;
 
 /** Spans of one attempt, as the recording proxy and the runner wrote them, in any order. */
 export function adaptProxySpans(spans: readonly Span[], options: { log?: Logger } = {}): AdaptedSpans {
   const ordered = spans.toSorted(byOrder);
   const { calls, dropped } = collectCalls(ordered);
-  const triplets = calls.map(toTriplet);
-  const unassignedRewards = assignRewards(triplets, ordered, options.log ?? silentLogger);
-  return { triplets, dropped, unassignedRewards };
+  const unassignedRewards = assignRewards(calls, ordered, options.log ?? silentLogger);
+  const unseen = unseenCalls(ordered, { isSeen: isProxiedGroup, reason: "not_through_proxy" });
+  return { triplets: calls.map(toTriplet), dropped: [...dropped, ...unseen], unassignedRewards };
 }
 
-function collectCalls(ordered: Span[]): { calls: CallEvidence[]; dropped: DroppedCall[] } {
+function collectCalls(ordered: Span[]): { calls: RewardedCall[]; dropped: DroppedCall[] } {
   const evidence = ordered.map(callEvidence).filter((item) => item !== null);
   const answered = new Set(evidence.filter(canBeRewarded).map((item) => item.sequenceId));
-  const calls: CallEvidence[] = [];
+  const calls: RewardedCall[] = [];
   const dropped: DroppedCall[] = [];
   for (const group of groupByCall(evidence)) {
-    const call = bestEvidence(group);
+    const call = told(group);
     const unused = unusedReason(group, call);
     if (unused !== null) dropped.push(droppedCall(call, unused));
-    else if (canBeRewarded(call)) calls.push(call);
+    else if (canBeRewarded(call)) calls.push({ ...call, reward: null });
     // The normalised span beside a raw one says nothing new.
     else if (!answered.has(call.sequenceId)) dropped.push(droppedCall(call, call.inexactReason ?? "no_ids"));
     for (const sequenceId of repeatedAt(group, call)) {
       dropped.push(droppedCall({ ...call, sequenceId }, "duplicate"));
     }
   }
-  const position = new Map(evidence.map((item, index) => [item, index]));
-  calls.sort((one, other) => (position.get(one) ?? 0) - (position.get(other) ?? 0));
-  return { calls, dropped };
+  calls.sort((one, other) => one.position - other.position);
+  return { calls, dropped: oncePerCall(dropped) };
 }
 
 /** One group per call: by response id, or by sequence id and ids where there is no response id. */
@@ -57,6 +60,29 @@ function bestEvidence(group: CallEvidence[]): CallEvidence {
   return (group.find(isUsable) ?? group.find((item) => item.isRaw) ?? group[0]) as CallEvidence;
 }
 
+/** The normalised span knows the end of what other routes than chat completions answer. */
+function told(group: CallEvidence[]): CallEvidence {
+  const best = bestEvidence(group);
+  const twins = group.filter(({ sequenceId }) => sequenceId === best.sequenceId);
+  const first = (key: "checkpoint" | "finishReason") =>
+    twins.find((item) => item[key] !== null)?.[key] ?? null;
+  return {
+    ...best,
+    checkpoint: best.checkpoint ?? first("checkpoint"),
+    finishReason: best.finishReason ?? first("finishReason"),
+  };
+}
+
+/** Spans of a call without a response id are told apart by nothing but their place. */
+function oncePerCall(dropped: DroppedCall[]): DroppedCall[] {
+  const nameless = new Set<string>();
+  return dropped.filter(({ response_id, sequence_id, reason }) => {
+    if (response_id !== null) return true;
+    const key = `${sequence_id} ${reason}`;
+    return !nameless.has(key) && nameless.add(key);
+  });
+}
+
 function unusedReason(group: CallEvidence[], call: CallEvidence): string | null {
   const marked = group.find((item) => item.sequenceId === call.sequenceId && item.unusedReason !== null);
   return marked?.unusedReason ?? null;
@@ -71,12 +97,12 @@ function droppedCall(call: CallEvidence, reason: string): DroppedCall {
   return { sequence_id: call.sequenceId, response_id: call.responseId, reason };
 }
 
-function toTriplet(call: CallEvidence): Triplet {
+function toTriplet(call: RewardedCall): Triplet {
   const exact = call.inexactReason === null;
   return {
     prompt: { token_ids: exact ? call.promptIds : [] },
     response: { token_ids: exact ? call.responseIds : [] },
-    reward: null,
+    reward: call.reward,
     metadata: {
       response_id: call.responseId,
       sequence_id: call.sequenceId,
@@ -86,25 +112,4 @@ function toTriplet(call: CallEvidence): Triplet {
       finish_reason: call.finishReason,
     },
   };
-}
-
-/**
- * Rewards in ascending order, each to the latest call before it that has none yet. Calls and rewards are
- * both in order, so the calls still waiting form a stack.
- */
-function assignRewards(triplets: Triplet[], ordered: Span[], log: Logger): AdaptedSpans["unassignedRewards"] {
-  const unassigned: AdaptedSpans["unassignedRewards"] = [];
-  const waiting: Triplet[] = [];
-  let next = 0;
-  for (const span of ordered) {
-    const value = rewardOf(span, log);
-    if (value === null) continue;
-    for (; (triplets[next]?.metadata.sequence_id ?? Infinity) < span.sequence_id; next += 1) {
-      waiting.push(triplets[next] as Triplet);
-    }
-    const call = waiting.pop();
-    if (call === undefined) unassigned.push({ sequence_id: span.sequence_id, value });
-    else call.reward = value;
-  }
-  return unassigned;
 }

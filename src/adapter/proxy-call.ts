@@ -2,13 +2,17 @@ import { readStructured } from "../protocol/python-literal.ts";
 import { attributeKeys, spanNames } from "../protocol/semconv.ts";
 import type { Attributes, Span } from "../protocol/types.ts";
 import { inexactReason, type RecordedTokens, unusedReason } from "./call-marks.ts";
+import { rawUsage, usageAttributes } from "./call-usage.ts";
 import { arrayOf, member, textOf } from "./opaque.ts";
+import { rawProvider } from "./raw-provider.ts";
 import { choiceTokens, responseLists, tokenIds } from "./token-ids.ts";
 
 /** What one span of a proxied call says about it. */
 export interface CallEvidence {
   /** From the verbatim span, which only answered calls have. */
   isRaw: boolean;
+  /** Among the ordered spans. */
+  position: number;
   sequenceId: number;
   responseId: string | null;
   promptIds: number[];
@@ -23,13 +27,13 @@ export interface CallEvidence {
 }
 
 /** Null for spans that are not about a model call. */
-export function callEvidence(span: Span): CallEvidence | null {
+export function callEvidence(span: Span, position: number): CallEvidence | null {
   const isRaw = span.name === spanNames.rawRequest;
   if (!isRaw && span.name !== spanNames.litellmRequest) return null;
-  const tokens =
-    span.name === spanNames.rawRequest ? rawTokens(span.attributes) : flatTokens(span.attributes);
+  const tokens = isRaw ? rawTokens(span.attributes) : flatTokens(span.attributes);
   return {
     isRaw,
+    position,
     sequenceId: span.sequence_id,
     responseId: tokens.responseId,
     promptIds: tokens.promptIds,
@@ -46,12 +50,8 @@ interface Tokens extends RecordedTokens {
   finishReason: string | null;
 }
 
-const rawKey = /^llm\.([^.]+)\.(?:prompt_token_ids|response_token_ids|choices|id)$/;
-
 function rawTokens(attributes: Attributes): Tokens {
-  const provider = Object.keys(attributes)
-    .map((key) => rawKey.exec(key)?.[1])
-    .find((name) => name !== undefined);
+  const provider = rawProvider(attributes);
   const read = (key: string) => readStructured(attributes[`llm.${provider}.${key}`]);
   const choices = arrayOf(read("choices"));
   const first = choices[0];
@@ -60,7 +60,7 @@ function rawTokens(attributes: Attributes): Tokens {
     promptIds: tokenIds(read("prompt_token_ids")) ?? tokenIds(member(first, "prompt_token_ids")) ?? [],
     responseIds: responseLists(read("response_token_ids")) ?? choices.map(choiceTokens),
     finishReason: textOf(member(first, "finish_reason")),
-    usage: read("usage"),
+    usage: rawUsage(attributes),
   };
 }
 
@@ -70,10 +70,6 @@ function flatTokens(attributes: Attributes): Tokens {
     promptIds: tokenIds(readStructured(attributes.prompt_token_ids)) ?? [],
     responseIds: responseLists(readStructured(attributes.response_token_ids)) ?? [],
     finishReason: textOf(attributes["gen_ai.completion.0.finish_reason"]),
-    usage: {
-      prompt_tokens: attributes["gen_ai.usage.prompt_tokens"] ?? attributes["gen_ai.usage.input_tokens"],
-      completion_tokens:
-        attributes["gen_ai.usage.completion_tokens"] ?? attributes["gen_ai.usage.output_tokens"],
-    },
+    usage: usageAttributes(attributes),
   };
 }

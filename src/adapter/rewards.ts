@@ -20,6 +20,14 @@ export function rewardOf(span: RewardedSpan, log: Logger = silentLogger): number
   return legacyReward(span);
 }
 
+/** What lies below it belongs to finding a reward, for example the calls of a judge. */
+export function isRewardSpan(span: RewardedSpan, log: Logger = silentLogger): boolean {
+  return (
+    rewardOf(span, log) !== null ||
+    (span.name === spanNames.operation && span.attributes[attributeKeys.operationName] === spanNames.reward)
+  );
+}
+
 /** The dimensions from index 0 on, up to the first that is missing or has no finite number. */
 export function rewardDimensions(span: RewardedSpan, log: Logger = silentLogger): RewardDimension[] {
   const { attributes } = span;

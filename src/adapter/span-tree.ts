@@ -1,7 +1,6 @@
 import type { Logger } from "../log.ts";
-import { attributeKeys, spanNames } from "../protocol/semconv.ts";
 import type { Span } from "../protocol/types.ts";
-import { rewardOf } from "./rewards.ts";
+import { isRewardSpan, rewardOf } from "./rewards.ts";
 import { byOrder } from "./span-order.ts";
 
 export interface SpanNode {
@@ -37,13 +36,9 @@ function spanNode(span: Span, log: Logger): SpanNode {
     start: span.start_time ?? span.end_time ?? Infinity,
     end: span.end_time ?? span.start_time ?? Infinity,
     reward,
-    isReward: reward !== null || isRewardOperation(span),
+    isReward: reward !== null || isRewardSpan(span),
     children: [],
   };
-}
-
-function isRewardOperation({ name, attributes }: Span): boolean {
-  return name === spanNames.operation && attributes[attributeKeys.operationName] === spanNames.reward;
 }
 
 /** A node over others: as long as they are, in the place of the first. */

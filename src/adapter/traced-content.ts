@@ -1,10 +1,14 @@
 import { readStructured } from "../protocol/python-literal.ts";
 import { attributeKeys } from "../protocol/semconv.ts";
-import type { Attributes } from "../protocol/types.ts";
+import type { Attributes, Span } from "../protocol/types.ts";
 import type { RecordedTokens } from "./call-marks.ts";
+import { usageAttributes, usageMembers } from "./call-usage.ts";
+import { conversationOf } from "./conversation.ts";
+import { finishReasonOf } from "./finish-reason.ts";
+import { isChoice } from "./flat-conversation.ts";
 import { arrayOf, member, textOf } from "./opaque.ts";
 import { choiceTokens, responseLists, tokenIds } from "./token-ids.ts";
-import { unflatten } from "./unflatten.ts";
+import { numberedItems, unflatten } from "./unflatten.ts";
 
 /** What the span of a call made on the agent's side says about it. */
 export interface TracedContent extends RecordedTokens {
@@ -22,12 +26,18 @@ export interface TracedContent extends RecordedTokens {
 
 const operation = "agentlightning.operation";
 
-export function tracedContent(attributes: Attributes): TracedContent {
+export function tracedContent(span: Span): TracedContent {
+  const { attributes } = span;
   const input = unflatten(attributes, `${operation}.input`);
   const output = unflatten(attributes, `${operation}.output`);
-  const prompt = unflatten(attributes, "gen_ai.prompt") ?? readStructured(member(input, "messages")) ?? null;
+  const told = conversationOf([span]);
+  const prompt =
+    unflatten(attributes, "gen_ai.prompt") ??
+    readStructured(member(input, "messages")) ??
+    (told.messages.length === 0 ? null : told.messages);
   const choices = readStructured(member(output, "choices"));
-  const response = unflatten(attributes, "gen_ai.completion") ?? choices ?? null;
+  const response =
+    unflatten(attributes, "gen_ai.completion") ?? choices ?? (told.answer === null ? null : [told.answer]);
   const logprobs = attributes["logprobs.content"];
   return {
     responseId: textOf(attributes[attributeKeys.responseId]) ?? textOf(attributes[`${operation}.output.id`]),
@@ -40,7 +50,8 @@ export function tracedContent(attributes: Attributes): TracedContent {
       responseLists(readStructured(member(output, "response_token_ids"))) ??
       arrayOf(choices).map(choiceTokens),
     usage: usageOf(attributes, output, response),
-    finishReason: textOf(member(arrayOf(response)[0], "finish_reason")),
+    finishReason:
+      textOf(member(arrayOf(response)[0], "finish_reason")) ?? told.finishReason ?? finishReasonOf([span]),
     prompt,
     response,
     imageUrls: imageUrlsOf(prompt),
@@ -54,24 +65,18 @@ export function tracedContent(attributes: Attributes): TracedContent {
 
 /** The ids of a call are those of its first choice, so with several its count of response tokens says nothing. */
 function usageOf(attributes: Attributes, output: unknown, response: unknown): RecordedTokens["usage"] {
-  const usage = member(output, "usage");
-  const prompt_tokens =
-    attributes["gen_ai.usage.prompt_tokens"] ??
-    attributes["gen_ai.usage.input_tokens"] ??
-    member(usage, "prompt_tokens");
-  if (choiceCount(response) > 1) return { prompt_tokens };
-  const completion_tokens =
-    attributes["gen_ai.usage.completion_tokens"] ??
-    attributes["gen_ai.usage.output_tokens"] ??
-    member(usage, "completion_tokens");
-  return { prompt_tokens, completion_tokens };
+  const [named, returned] = [usageAttributes(attributes), usageMembers(member(output, "usage"))];
+  const prompt_tokens = named.prompt_tokens ?? returned.prompt_tokens;
+  if (choiceCount(attributes, response) > 1) return { prompt_tokens };
+  return { prompt_tokens, completion_tokens: named.completion_tokens ?? returned.completion_tokens };
 }
 
-/** Some writers number tool calls among the completions; those have neither role nor finish reason. */
-function choiceCount(response: unknown): number {
-  return arrayOf(response).filter(
-    (choice) => member(choice, "finish_reason") !== undefined || member(choice, "role") !== undefined,
-  ).length;
+function choiceCount(attributes: Attributes, response: unknown): number {
+  return Math.max(
+    arrayOf(response).filter(isChoice).length,
+    arrayOf(readStructured(attributes["gen_ai.output.messages"])).length,
+    arrayOf(attributes["gen_ai.response.finish_reasons"]).length,
+  );
 }
 
 function without(value: unknown, names: string[]): object | null {
@@ -84,15 +89,8 @@ function nullWhenEmpty(value: object | null): object | null {
 }
 
 function imageUrlsOf(prompt: unknown): string[] {
-  return items(prompt)
-    .flatMap((message) => items(readStructured(member(message, "content"))))
+  return numberedItems(prompt)
+    .flatMap((message) => numberedItems(readStructured(member(message, "content"))))
     .map((part) => textOf(member(member(part, "image_url"), "url")))
     .filter((url) => url !== null);
-}
-
-/** Of a list, or of an object whose members are numbered, in the order of the numbers. */
-function items(value: unknown): unknown[] {
-  if (typeof value !== "object" || value === null) return [];
-  const numbered = Object.entries(value).filter(([name]) => /^\d+$/.test(name));
-  return numbered.sort(([one], [other]) => Number(one) - Number(other)).map(([, item]) => item);
 }

@@ -4,17 +4,19 @@ import { attributeKeys } from "../protocol/semconv.ts";
 import type { Span } from "../protocol/types.ts";
 import { inexactReason } from "./call-marks.ts";
 import { repairHierarchy } from "./hierarchy-repair.ts";
+import { isTracedCall } from "./model-call-span.ts";
 import { textOf } from "./opaque.ts";
 import { matchRewards, type RewardMatch } from "./reward-matching.ts";
 import { byOrder } from "./span-order.ts";
 import { buildTree, type SpanNode } from "./span-tree.ts";
 import { type FoundCall, TracedCalls } from "./traced-calls.ts";
 import type { AdaptedSpans, Triplet } from "./triplet.ts";
+import { unseenCalls } from "./unseen-calls.ts";
 
 export interface TracerAdapterOptions {
   /** Nests spans by their times where the parents are not known. */
   repairHierarchy?: boolean;
-  /** Regular expression for the names of spans that are calls. */
+  /** Regular expression for the names of spans that are calls; without it, those of every known tracer. */
   llmCallMatch?: string;
   /** Regular expression for the agents whose calls count; without it, those of every agent. */
   agentMatch?: string | null;
@@ -29,14 +31,18 @@ export interface TracerAdapterOptions {
 /** Spans of one attempt, as tracers on the agent's side and the runner wrote them, in any order. */
 export function adaptTracerSpans(spans: readonly Span[], options: TracerAdapterOptions = {}): AdaptedSpans {
   const rules = {
-    isCall: expression("llmCallMatch", options.llmCallMatch ?? "openai\\.chat\\.completion"),
+    isCall: callRule(options.llmCallMatch),
     agent: options.agentMatch == null ? null : expression("agentMatch", options.agentMatch),
     excludeInReward: options.excludeLlmCallInReward ?? true,
   };
   const root = buildTree(spans, options.log ?? silentLogger);
   if (root === null) return { triplets: [], dropped: [], unassignedRewards: [] };
   if (options.repairHierarchy ?? true) repairHierarchy(root);
-  const { found, dropped } = new TracedCalls(root, rules);
+  const { found, dropped, looked } = new TracedCalls(root, rules);
+  const unseen = unseenCalls(spans.toSorted(byOrder), {
+    isSeen: (group) => group.spans.some((span) => looked.has(span)),
+    reason: "not_traced",
+  });
   const triplets = new Map([...found].map(([node, call]) => [node, toTriplet(call)]));
   const unassigned = matchRewards(
     root,
@@ -49,11 +55,17 @@ export function adaptTracerSpans(spans: readonly Span[], options: TracerAdapterO
   if (last !== undefined && options.finalReward !== undefined) last.reward = options.finalReward;
   return {
     triplets: ordered,
-    dropped: dropped.toSorted((one, other) => one.sequence_id - other.sequence_id),
+    dropped: [...dropped, ...unseen].sort((one, other) => one.sequence_id - other.sequence_id),
     unassignedRewards: unassigned
       .map(({ sequenceId, reward }) => ({ sequence_id: sequenceId, value: reward as number }))
       .sort((one, other) => one.sequence_id - other.sequence_id),
   };
+}
+
+function callRule(match: string | undefined): (span: Span) => boolean {
+  if (match === undefined) return isTracedCall;
+  const pattern = expression("llmCallMatch", match);
+  return ({ name }) => pattern.test(name);
 }
 
 function expression(name: string, text: string): RegExp {
@@ -71,8 +83,8 @@ function inOrder(triplets: Map<SpanNode, Triplet>): Triplet[] {
     .map(([, triplet]) => triplet);
 }
 
-function toTriplet({ span, agentName, content }: FoundCall): Triplet {
-  const reason = inexactReason(span.attributes, content);
+function toTriplet({ span, told, agentName, content }: FoundCall): Triplet {
+  const reason = inexactReason(told.attributes, content);
   const exact = reason === null;
   return {
     prompt: {
@@ -89,7 +101,7 @@ function toTriplet({ span, agentName, content }: FoundCall): Triplet {
     metadata: {
       response_id: content.responseId,
       sequence_id: span.sequence_id,
-      checkpoint: textOf(span.attributes[attributeKeys.checkpoint]),
+      checkpoint: textOf(told.attributes[attributeKeys.checkpoint]),
       exact,
       reason,
       finish_reason: content.finishReason,

@@ -42,3 +42,10 @@ function valueOf(branch: Branch | AttributeValue): unknown {
   }
   return Object.fromEntries([...branch].map(([name, value]) => [name, valueOf(value)]));
 }
+
+/** Of a list, or of an object whose members are numbered, in the order of the numbers: gaps are closed. */
+export function numberedItems(value: unknown): unknown[] {
+  if (typeof value !== "object" || value === null) return [];
+  const numbered = Object.entries(value).filter(([name]) => /^\d+$/.test(name));
+  return numbered.sort(([one], [other]) => Number(one) - Number(other)).map(([, item]) => item);
+}

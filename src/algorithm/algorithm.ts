@@ -1,4 +1,4 @@
-import type { TraceAdapter } from "../adapter/adapters.ts";
+import type { MessagesAdapter, TraceAdapter } from "../adapter/adapters.ts";
 import type { Quantization } from "../engine/gpu-serving.ts";
 import type { TrainResult } from "../engine/trainer.ts";
 import type { EngineCheckpoint } from "../engine/vllm.ts";
@@ -27,6 +27,8 @@ export interface AlgorithmContext {
   engine: AlgorithmEngine;
   /** Spans of one attempt → what the model saw, said and was rewarded with. */
   adapter: TraceAdapter;
+  /** Spans of one attempt → its calls in words, for training from text. */
+  messages: MessagesAdapter;
   /** Tasks, as they were read. */
   train: unknown[];
   validation: unknown[];

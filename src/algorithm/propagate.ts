@@ -33,6 +33,15 @@ export function propagateRewards(triplets: readonly Triplet[], propagation: Prop
   return result;
 }
 
+/** The same for whatever has a reward and is in time order already. */
+export function flowBack(rewards: readonly (number | null)[]): (number | null)[] {
+  let recent: number | null = null;
+  return rewards
+    .toReversed()
+    .map((reward) => (recent = reward ?? recent))
+    .reverse();
+}
+
 /** Some trace adapters give depth-first order; propagation means time. */
 function inTimeOrder(triplets: readonly Triplet[]): Triplet[] {
   return triplets.toSorted((one, other) => one.metadata.sequence_id - other.metadata.sequence_id);

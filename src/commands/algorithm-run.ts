@@ -1,6 +1,6 @@
 import { join } from "node:path";
 import { version as programVersion } from "../../package.json" with { type: "json" };
-import { traceAdapters } from "../adapter/adapters.ts";
+import { messagesAdapter, traceAdapters } from "../adapter/adapters.ts";
 import type {
   Algorithm,
   AlgorithmContext,
@@ -268,6 +268,7 @@ function algorithmContext(
     proxy,
     engine,
     adapter: traceAdapters[config.adapter],
+    messages: messagesAdapter,
     ...inputs.tasks,
     resources: {},
     folder,

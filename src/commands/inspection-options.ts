@@ -34,7 +34,9 @@ export function addExportOptions(command: Command): void {
       ),
     )
     .addOption(timeOption("--until <time>", "only rollouts made before"))
-    .addOption(listOption("--attempt <id>", "only these attempts, or latest: for attempts, spans, triplets"))
+    .addOption(
+      listOption("--attempt <id>", "only these attempts, or latest: for attempts, spans, triplets, messages"),
+    )
     .addOption(listOption("--name <name>", "only spans of these names"))
     .option("--output <file>", "a file instead of stdout; it appears when it is complete")
     .addHelpText("after", exportHelp);
@@ -43,11 +45,15 @@ export function addExportOptions(command: Command): void {
 const exportHelp = `
 Each line is one JSON object as the store sends it, digit for digit. all writes everything that a store holds, each line
 with its kind, {"rollout":{…}}, {"span":{…}}, each thing after what it belongs to: \`agl import\` reads it. Filters choose
-rollouts with their attempts and spans; resources and workers are always written whole. Triplets and rows are made of
-spans on the way: triplets of the latest attempt unless --attempt says otherwise, rows as training would take them.
+rollouts with their attempts and spans; resources and workers are always written whole. Triplets, rows and messages are
+made of spans on the way: triplets and messages of the latest attempt unless --attempt says otherwise, rows as training
+would take them. Messages are {"messages":[…],"tools":[…],…}, for tools that train from text: each call's prompt and answer
+as OpenAI's chat API has them, with the reward that flows back to it; of the same rollouts as rows unless --status,
+--mode or --rollout says otherwise. stderr counts the calls that became no line, by reason.
 
   agl export all --db agl.db --output agl.jsonl
-  agl export spans --store http://127.0.0.1:4747 --status failed --since 2026-11-29`;
+  agl export spans --store http://127.0.0.1:4747 --status failed --since 2026-11-29
+  agl export messages --output train.jsonl`;
 
 export function addShowOptions(command: Command): void {
   command.addArgument(new Argument("<id>", "of a rollout or an attempt; a unique beginning is enough"));

@@ -1,6 +1,9 @@
-import { readStructured } from "../protocol/python-literal.ts";
+import type { CallGroup } from "../adapter/call-groups.ts";
+import { usageOfCall } from "../adapter/call-usage.ts";
+import { type ChatMessage, type ChatToolCall, conversationOf } from "../adapter/conversation.ts";
+import { finishReasonOf } from "../adapter/finish-reason.ts";
 import { attributeKeys, spanNames } from "../protocol/semconv.ts";
-import type { Attributes, Span } from "../protocol/types.ts";
+import type { Span } from "../protocol/types.ts";
 
 export interface StoryMessage {
   role: string;
@@ -31,136 +34,72 @@ export interface CallStory {
   error: string | null;
 }
 
-export function isCallSpan({ name, attributes }: Span): boolean {
-  return (
-    name === spanNames.rawRequest ||
-    name === spanNames.litellmRequest ||
-    attributes["gen_ai.request.model"] !== undefined
-  );
-}
-
-/** `spans` are all of one call: the verbatim one tells most, the normalised one is there for failed calls, too. */
-export function callStory(sequenceId: number, spans: readonly Span[]): CallStory {
-  const raw = spans.find(({ name }) => name === spanNames.rawRequest);
-  const normalised = spans.find((span) => span !== raw) ?? raw;
-  const rawPart = raw === undefined ? null : rawStory(raw.attributes);
-  const flat = flatStory(normalised?.attributes ?? {});
-  const timed = raw ?? normalised;
-  const failed = spans.find(({ status }) => status.status_code === "ERROR");
-  const attributes: Attributes = { ...normalised?.attributes, ...raw?.attributes };
+/** `all` are the spans of the attempt. */
+export function callStory({ sequenceId, responseId, spans }: CallGroup, all: readonly Span[]): CallStory {
+  const { messages, answer, finishReason } = conversationOf(spans, all);
+  const { prompt_tokens, completion_tokens } = usageOfCall(spans);
+  const text = answer === null ? "" : contentText(answer.content);
   return {
     kind: "call",
     sequence_id: sequenceId,
-    response_id: textOf(attributes[attributeKeys.responseId]),
-    model: textOf(attributes["gen_ai.request.model"]) ?? rawPart?.model ?? null,
-    checkpoint: textOf(attributes[attributeKeys.checkpoint]),
-    messages: rawPart !== null && rawPart.messages.length > 0 ? rawPart.messages : flat.messages,
-    answer: rawPart?.answer ?? flat.answer,
-    tool_calls: rawPart !== null && rawPart.tool_calls.length > 0 ? rawPart.tool_calls : flat.tool_calls,
-    finish_reason: rawPart?.finish_reason ?? textOf(attributes["gen_ai.completion.0.finish_reason"]),
-    prompt_tokens: rawPart?.prompt_tokens ?? flat.prompt_tokens,
-    response_tokens: rawPart?.response_tokens ?? flat.response_tokens,
-    seconds: secondsOf(timed),
-    error: failed === undefined ? null : (failed.status.description ?? "failed"),
+    response_id: responseId,
+    model: firstText(spans, ["gen_ai.request.model", "llm.model_name"]) ?? rawModelOf(spans),
+    checkpoint: firstText(spans, [attributeKeys.checkpoint]),
+    messages: messages.map(storyMessage),
+    answer: text === "" ? null : text,
+    tool_calls: (answer?.tool_calls ?? []).map(storyToolCall),
+    finish_reason: finishReason ?? finishReasonOf(spans),
+    prompt_tokens,
+    response_tokens: completion_tokens,
+    seconds: secondsOf(spans[0]),
+    error: errorOf(spans),
   };
 }
 
-type CallPart = Pick<CallStory, "messages" | "answer" | "tool_calls" | "prompt_tokens" | "response_tokens">;
-
-function rawStory(attributes: Attributes): CallPart & { model: string | null; finish_reason: string | null } {
-  const provider = Object.keys(attributes)
-    .map((key) => /^llm\.([^.]+)\.(?:messages|choices)$/.exec(key)?.[1])
-    .find((name) => name !== undefined);
-  const read = (name: string) => readStructured(attributes[`llm.${provider}.${name}`]);
-  const choice = objectOf(listOf(read("choices"))[0]);
-  const message = objectOf(choice["message"]);
-  const usage = objectOf(read("usage"));
-  return {
-    model: textOf(attributes[`llm.${provider}.model`]),
-    messages: listOf(read("messages")).map(objectOf).map(storyMessage),
-    answer: textOf(message["content"]),
-    tool_calls: toolCalls(message["tool_calls"]),
-    finish_reason: textOf(choice["finish_reason"]),
-    prompt_tokens: numberOf(usage["prompt_tokens"]),
-    response_tokens: numberOf(usage["completion_tokens"]),
-  };
+/** A try that failed may lie beside the answer. */
+function errorOf(spans: readonly Span[]): string | null {
+  const told = spans.filter(({ name }) => name === spanNames.rawRequest);
+  const failed = (told.length > 0 ? told : spans).find(({ status }) => status.status_code === "ERROR");
+  return failed === undefined ? null : (failed.status.description ?? "failed");
 }
 
-function flatStory(attributes: Attributes): CallPart {
-  const messages: StoryMessage[] = [];
-  for (let index = 0; attributes[`gen_ai.prompt.${index}.role`] !== undefined; index += 1) {
-    const prefix = `gen_ai.prompt.${index}`;
-    messages.push({
-      role: String(attributes[`${prefix}.role`]),
-      content: String(attributes[`${prefix}.content`] ?? ""),
-    });
-  }
-  return {
-    messages,
-    answer: textOf(attributes["gen_ai.completion.0.content"]),
-    tool_calls: flatToolCalls(attributes),
-    prompt_tokens: numberOf(
-      attributes["gen_ai.usage.prompt_tokens"] ?? attributes["gen_ai.usage.input_tokens"],
-    ),
-    response_tokens: numberOf(
-      attributes["gen_ai.usage.completion_tokens"] ?? attributes["gen_ai.usage.output_tokens"],
-    ),
-  };
+function storyMessage({ role, content, tool_calls = [] }: ChatMessage): StoryMessage {
+  const calls = tool_calls.map(storyToolCall).map(({ name, arguments: text }) => `${name}(${text})`);
+  const texts = [contentText(content), ...calls].filter((text) => text !== "");
+  return { role: role === "" ? "?" : role, content: texts.join(" ") };
 }
 
-function flatToolCalls(attributes: Attributes): StoryToolCall[] {
-  const calls: StoryToolCall[] = [];
-  for (let index = 0; ; index += 1) {
-    const prefix = `gen_ai.completion.0.tool_calls.${index}`;
-    const name = attributes[`${prefix}.name`];
-    if (typeof name !== "string") return calls;
-    calls.push({ name, arguments: String(attributes[`${prefix}.arguments`] ?? "") });
-  }
-}
-
-function storyMessage(message: { [key: string]: unknown }): StoryMessage {
-  const calls = toolCalls(message["tool_calls"]).map(({ name, arguments: text }) => `${name}(${text})`);
-  const content = contentText(message["content"]);
-  return { role: String(message["role"] ?? "?"), content: [content, ...calls].filter(Boolean).join(" ") };
+function storyToolCall({ function: { name, arguments: text } }: ChatToolCall): StoryToolCall {
+  return { name, arguments: text };
 }
 
 /** Content may be a list of parts; those without a text are named by their type. */
 function contentText(content: unknown): string {
-  if (!Array.isArray(content)) return textOf(content) ?? "";
+  if (!Array.isArray(content)) return typeof content === "string" ? content : "";
   return content
-    .map(objectOf)
-    .map((part) => textOf(part["text"]) ?? `[${String(part["type"] ?? "part")}]`)
+    .map((part: { type?: unknown; text?: unknown } | null) =>
+      typeof part?.text === "string" ? part.text : `[${String(part?.type ?? "part")}]`,
+    )
     .join(" ");
 }
 
-function toolCalls(value: unknown): StoryToolCall[] {
-  return listOf(value)
-    .map((call) => objectOf(objectOf(call)["function"]))
-    .map((definition) => ({
-      name: String(definition["name"] ?? "?"),
-      arguments: String(definition["arguments"] ?? ""),
-    }));
+function firstText(spans: readonly Span[], keys: string[]): string | null {
+  for (const key of keys) {
+    for (const { attributes } of spans) {
+      const value = attributes[key];
+      if (typeof value === "string" && value !== "") return value;
+    }
+  }
+  return null;
+}
+
+function rawModelOf(spans: readonly Span[]): string | null {
+  const raw = spans.find(({ name }) => name === spanNames.rawRequest)?.attributes ?? {};
+  const key = Object.keys(raw).find((name) => /^llm\..+\.model$/.test(name));
+  return key === undefined ? null : firstText(spans, [key]);
 }
 
 export function secondsOf(span: Span | undefined): number | null {
   if (span?.start_time == null || span.end_time == null) return null;
   return Math.max(0, Math.round((span.end_time - span.start_time) * 1000) / 1000);
-}
-
-function textOf(value: unknown): string | null {
-  return typeof value === "string" && value !== "" ? value : null;
-}
-
-function numberOf(value: unknown): number | null {
-  return typeof value === "number" ? value : null;
-}
-
-function listOf(value: unknown): unknown[] {
-  return Array.isArray(value) ? value : [];
-}
-
-function objectOf(value: unknown): { [key: string]: unknown } {
-  return typeof value === "object" && value !== null && !Array.isArray(value)
-    ? (value as { [key: string]: unknown })
-    : {};
 }

@@ -1,15 +1,17 @@
+import { adaptMessages } from "../adapter/messages-adapter.ts";
+import { flowBack } from "../algorithm/propagate.ts";
 import { stringifyJson } from "../protocol/json.ts";
 import type { Rollout } from "../protocol/types.ts";
 import type { RecordReading } from "../store/record-reader.ts";
 import { ChosenAttempts, latestAttemptOf } from "./chosen-attempts.ts";
 import type { ExportKind } from "./export-kinds.ts";
 import { eachResources, eachRollout, eachSpan, eachWorker, type RolloutFilter } from "./paging.ts";
-import { rowsOfRollout, type RowRules } from "./rollout-rows.ts";
+import { rowsOfRollout, type RowRules, whyNoRows } from "./rollout-rows.ts";
 import { wholeStore } from "./whole-store.ts";
 
 export interface ExportOptions {
   filter: RolloutFilter;
-  /** Ids, or "latest"; all attempts when absent, and the latest for triplets. */
+  /** Ids, or "latest"; all attempts when absent, and the latest for triplets and messages. */
   attempts?: readonly string[];
   /** Of spans. */
   names?: readonly string[];
@@ -35,13 +37,15 @@ async function* exported(
 ): AsyncGenerator<object> {
   if (kind === "resources") return yield* eachResources(store);
   if (kind === "workers") return yield* eachWorker(store);
-  const { attempts = kind === "triplets" ? ["latest"] : undefined } = options;
+  const ofLatest = kind === "triplets" || kind === "messages";
+  const { attempts = ofLatest ? ["latest"] : undefined } = options;
   const chosen = new ChosenAttempts(store, attempts);
   for await (const rollout of eachRollout(store, options.filter)) {
     if (kind === "rollouts") yield rollout;
     else if (kind === "attempts") yield* chosen.of(rollout);
     else if (kind === "spans") yield* spansOf(chosen, rollout, options.names);
     else if (kind === "triplets") yield* tripletsOf(store, chosen, rollout, options);
+    else if (kind === "messages") yield* messagesOf(store, chosen, rollout, options);
     else yield* rowsOf(store, rollout, options);
   }
   chosen.requireAll();
@@ -62,9 +66,8 @@ async function* tripletsOf(
   const { rollout_id } = rollout;
   for await (const { attempt_id } of chosen.of(rollout)) {
     const spans = await Array.fromAsync(eachSpan(store, rollout_id, attempt_id));
-    const { triplets, leftOut } = rowsOfRollout(rollout, spans, options.rules);
-    const answered = new Set(triplets.map(({ metadata }) => metadata.sequence_id));
-    for (const { sequence_id, reason } of leftOut) if (!answered.has(sequence_id)) options.onLeftOut(reason);
+    const { triplets, dropped } = rowsOfRollout(rollout, spans, options.rules);
+    for (const { reason } of dropped) options.onLeftOut(reason);
     for (const triplet of triplets) yield { rollout_id, attempt_id, ...triplet };
   }
 }
@@ -76,11 +79,39 @@ async function* rowsOf(store: RecordReading, rollout: Rollout, options: ExportOp
   const spans = await Array.fromAsync(eachSpan(store, rollout.rollout_id, latest.attempt_id));
   const { rows, leftOut } = rowsOfRollout(rollout, spans, options.rules);
   for (const { reason } of leftOut) options.onLeftOut(reason);
-  // Rows are for training; what a model is measured on is none unless it was asked for.
-  const isMeasured = rollout.mode === "val" || rollout.mode === "test";
-  if (isMeasured && options.filter.modes === undefined && options.filter.rolloutIds === undefined) {
-    for (const _ of rows) options.onLeftOut(`mode_${rollout.mode}`);
+  const measured = whyMeasured(rollout, options.filter);
+  if (measured !== null) {
+    for (const _ of rows) options.onLeftOut(measured);
     return;
   }
   for (const { row, provenance } of rows) yield { ...row, attempt_id: latest.attempt_id, ...provenance };
+}
+
+/** In words, of the same rollouts as rows unless others are asked for; calls without ids or rewards included. */
+async function* messagesOf(
+  store: RecordReading,
+  chosen: ChosenAttempts,
+  rollout: Rollout,
+  { filter, rules, onLeftOut }: ExportOptions,
+) {
+  const { rollout_id } = rollout;
+  const refusal = filter.statuses === undefined ? whyNoRows(rollout, rules.rule) : null;
+  for await (const { attempt_id } of chosen.of(rollout)) {
+    const spans = await Array.fromAsync(eachSpan(store, rollout_id, attempt_id));
+    const { calls, dropped } = adaptMessages(spans);
+    for (const { reason } of dropped) onLeftOut(reason);
+    const reason = refusal ?? whyMeasured(rollout, filter);
+    if (reason !== null) for (const _ of calls) onLeftOut(reason);
+    if (reason !== null) continue;
+    const rewards = flowBack(calls.map(({ reward }) => reward));
+    for (const [index, { messages, tools, reward: _, ...call }] of calls.entries()) {
+      yield { messages, tools, reward: rewards[index] ?? null, rollout_id, attempt_id, ...call };
+    }
+  }
+}
+
+/** Rows are for training; what a model is measured on is none unless it was asked for. */
+function whyMeasured({ mode }: Rollout, { modes, rolloutIds }: RolloutFilter): string | null {
+  if (modes !== undefined || rolloutIds !== undefined) return null;
+  return mode === "val" || mode === "test" ? `mode_${mode}` : null;
 }

@@ -20,8 +20,10 @@ export interface RolloutRows {
   triplets: Triplet[];
   /** The rows there are to choose from; a round's selection takes the best of all rollouts. */
   rows: RecordedRow[];
-  /** Every other call, with the reason. */
+  /** Every call that is no row, with the reason. */
   leftOut: DroppedCall[];
+  /** Of these, the ones that are no triplet either. */
+  dropped: DroppedCall[];
   unassignedRewards: { sequence_id: number; value: number }[];
 }
 
@@ -41,13 +43,14 @@ export function rowsOfRollout(
   return {
     triplets,
     rows: refusal === null ? calls.map((call) => makeRow(rollout.rollout_id, call)) : [],
+    dropped,
     leftOut: [...dropped, ...unusable.map(({ triplet, reason }) => leftOut(triplet, reason)), ...usable],
     unassignedRewards,
   };
 }
 
 /** Whole rollouts are left out by their status. */
-function whyNoRows({ status }: Pick<Rollout, "status">, rule: SelectionRule): string | null {
+export function whyNoRows({ status }: Pick<Rollout, "status">, rule: SelectionRule): string | null {
   if (!isFinished(status)) return "rollout_unfinished";
   return rule === "recipe" || status === "succeeded" ? null : `rollout_${status}`;
 }

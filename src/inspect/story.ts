@@ -1,10 +1,13 @@
+import { type CallGroup, callGroups } from "../adapter/call-groups.ts";
+import { isModelCall } from "../adapter/model-call-span.ts";
 import { rewardOf } from "../adapter/rewards.ts";
+import { byOrder } from "../adapter/span-order.ts";
 import type { DroppedCall, Triplet } from "../adapter/triplet.ts";
 import type { RecordedRow } from "../algorithm/rows.ts";
 import { attributeKeys, spanNames } from "../protocol/semconv.ts";
 import type { Attempt, AttemptedRollout, Rollout, Span } from "../protocol/types.ts";
 import type { StoreReading } from "../store/store-reader.ts";
-import { callStory, type CallStory, isCallSpan, secondsOf } from "./call-story.ts";
+import { callStory, type CallStory, secondsOf } from "./call-story.ts";
 import { eachAttempt, eachSpan } from "./paging.ts";
 import { rowsOfRollout, type RowRules } from "./rollout-rows.ts";
 
@@ -86,35 +89,35 @@ export async function tellStory(
 
 function eventsOf(rollout: Rollout, spans: Span[], rules: RowRules, isLatest: boolean): StoryEvent[] {
   const fates = new Fates(rollout, spans, rules, isLatest);
-  const calls = Map.groupBy(spans.filter(isCallSpan), ({ sequence_id }) => sequence_id);
-  const told = [...calls].map(([sequenceId, ofCall]) => fates.judge(callStory(sequenceId, ofCall)));
-  const others = spans
-    .filter((span) => !isCallSpan(span) && span.name !== spanNames.proxyRequest)
+  const ordered = spans.toSorted(byOrder);
+  const told = callGroups(ordered).map((group) => fates.judge(group, callStory(group, ordered)));
+  const others = ordered
+    .filter((span) => !isModelCall(span) && span.name !== spanNames.proxyRequest)
     .map((span) => otherEvent(span, fates));
   return [...told, ...others].sort((one, other) => one.sequence_id - other.sequence_id);
 }
 
-/** What becomes of the calls of an attempt, by their place in it. */
+/** What becomes of the calls of an attempt. */
 class Fates {
-  readonly #triplets: Map<number, Triplet>;
-  readonly #rows: Map<number, RecordedRow>;
-  readonly #leftOut: Map<number, DroppedCall>;
+  readonly #triplets: Lookup<Triplet>;
+  readonly #rows: Lookup<RecordedRow>;
+  readonly #leftOut: Lookup<DroppedCall>;
   readonly #unassigned: Set<number>;
   readonly #isLatest: boolean;
 
   constructor(rollout: Rollout, spans: Span[], rules: RowRules, isLatest: boolean) {
     const { triplets, rows, leftOut, unassignedRewards } = rowsOfRollout(rollout, spans, rules);
-    this.#triplets = new Map(triplets.map((triplet) => [triplet.metadata.sequence_id, triplet]));
-    this.#rows = new Map(rows.map((row) => [row.provenance.sequence_id, row]));
-    this.#leftOut = new Map(leftOut.map((call) => [call.sequence_id, call]));
+    this.#triplets = lookup(triplets, ({ metadata }) => metadata);
+    this.#rows = lookup(rows, ({ provenance }) => provenance);
+    this.#leftOut = lookup(leftOut, (call) => call);
     this.#unassigned = new Set(unassignedRewards.map(({ sequence_id }) => sequence_id));
     this.#isLatest = isLatest;
   }
 
-  judge(call: CallStory): JudgedCall {
-    const triplet = this.#triplets.get(call.sequence_id);
-    const row = this.#isLatest ? this.#rows.get(call.sequence_id)?.row : undefined;
-    const leftOut = this.#leftOut.get(call.sequence_id)?.reason ?? "not_of_this_adapter";
+  judge(group: CallGroup, call: CallStory): JudgedCall {
+    const triplet = this.#triplets(group);
+    const row = this.#isLatest ? this.#rows(group)?.row : undefined;
+    const leftOut = this.#leftOut(group)?.reason ?? "not_of_this_adapter";
     const exact = triplet?.metadata.exact ?? false;
     return {
       ...call,
@@ -136,6 +139,21 @@ class Fates {
   isUnassigned(sequenceId: number): boolean {
     return this.#unassigned.has(sequenceId);
   }
+}
+
+type Place = { sequence_id: number; response_id: string | null };
+type Lookup<Item> = (call: CallGroup) => Item | undefined;
+
+/** By the place of any of a call's spans; by its response id, too, where several calls have one place. */
+function lookup<Item>(items: readonly Item[], placeOf: (item: Item) => Place): Lookup<Item> {
+  const byPlace = Map.groupBy(items, (item) => placeOf(item).sequence_id);
+  return ({ spans, responseId }) => {
+    const places = new Set(spans.map(({ sequence_id }) => sequence_id));
+    const near = [...places].flatMap((place) => byPlace.get(place) ?? []);
+    const named = near.find((item) => placeOf(item).response_id === responseId);
+    const isNameless = (item: Item) => responseId === null || placeOf(item).response_id === null;
+    return named ?? near.find(isNameless);
+  };
 }
 
 function otherEvent(span: Span, fates: Fates): Exclude<StoryEvent, JudgedCall> {

@@ -171,5 +171,5 @@ test("calls that a tracer recorded are told, too, and are rows for its adapter",
   expect(traced).toContain("user: What is 12*7?");
   expect(traced).toContain("→ 84");
   expect(traced).toContain("row of 3 ids, 1 of them learned; exact; reward 1");
-  expect((await agl(rollout_id)).out).toContain("no row: not_of_this_adapter");
+  expect((await agl(rollout_id)).out).toContain("no row: not_through_proxy");
 });

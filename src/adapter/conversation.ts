@@ -1,0 +1,63 @@
+import type { Span } from "../protocol/types.ts";
+import { flatConversation } from "./flat-conversation.ts";
+import { openInferenceConversation } from "./openinference-conversation.ts";
+import { operationConversation } from "./operation-conversation.ts";
+import { partsConversation } from "./parts-conversation.ts";
+import { rawConversation } from "./raw-conversation.ts";
+
+/** A message as OpenAI's chat API has it. */
+export interface ChatMessage {
+  role: string;
+  /** Text, a list of parts, or null beside tool calls. */
+  content: unknown;
+  tool_calls?: ChatToolCall[];
+  tool_call_id?: string;
+  [extra: string]: unknown;
+}
+
+export interface ChatToolCall {
+  /** Some writers leave it out. */
+  id?: string;
+  type: "function";
+  function: { name: string; arguments: string };
+}
+
+export interface ChatTool {
+  type: string;
+  function?: { name: string; description?: string; parameters?: unknown; [extra: string]: unknown };
+  [extra: string]: unknown;
+}
+
+/** What a call's spans tell of it in words. */
+export interface Conversation {
+  /** What the model was given. A role that nobody wrote is empty. */
+  messages: ChatMessage[];
+  tools: ChatTool[] | null;
+  /** The first choice. */
+  answer: ChatMessage | null;
+  finishReason: string | null;
+  /** Set where the words cannot be trusted: why. */
+  problem?: string;
+}
+
+const readers = [
+  rawConversation,
+  partsConversation,
+  flatConversation,
+  openInferenceConversation,
+  operationConversation,
+];
+
+/** By the writer that tells most. `all` are the spans of the attempt: some write tool calls as spans of their own. */
+export function conversationOf(spans: readonly Span[], all: readonly Span[] = spans): Conversation {
+  const found: Conversation[] = [];
+  for (const span of spans) {
+    for (const read of readers) {
+      const conversation = read(span, all);
+      if (conversation !== null) found.push(conversation);
+    }
+  }
+  const complete = found.find(({ messages, answer }) => messages.length > 0 && answer !== null);
+  const best = complete ?? found.find(({ messages }) => messages.length > 0) ?? found[0];
+  return best ?? { messages: [], tools: null, answer: null, finishReason: null };
+}

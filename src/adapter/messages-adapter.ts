@@ -1,0 +1,121 @@
+import { type Logger, silentLogger } from "../log.ts";
+import { attributeKeys, spanNames } from "../protocol/semconv.ts";
+import type { Span } from "../protocol/types.ts";
+import { type CallGroup, callGroups } from "./call-groups.ts";
+import { unusedReason } from "./call-marks.ts";
+import { type ChatMessage, type ChatTool, type Conversation, conversationOf } from "./conversation.ts";
+import { finishReasonOf } from "./finish-reason.ts";
+import { member, textOf } from "./opaque.ts";
+import { isRewardSpan } from "./rewards.ts";
+import { assignRewards } from "./sequence-rewards.ts";
+import { byOrder } from "./span-order.ts";
+import type { DroppedCall } from "./triplet.ts";
+
+/** One call in words, as tools that train from text read it. */
+export interface RecordedMessages {
+  /** What the model was given, and its answer last. */
+  messages: ChatMessage[];
+  tools: ChatTool[] | null;
+  /** The call's own. */
+  reward: number | null;
+  response_id: string | null;
+  sequence_id: number;
+  model: string | null;
+  checkpoint: string | null;
+  finish_reason: string | null;
+}
+
+export interface AdaptedMessages {
+  /** In order. */
+  calls: RecordedMessages[];
+  dropped: DroppedCall[];
+}
+
+/** Spans of one attempt, by whatever proxy and tracers, in any order; each call once. Token ids are not needed. */
+export function adaptMessages(spans: readonly Span[], options: { log?: Logger } = {}): AdaptedMessages {
+  const ordered = spans.toSorted(byOrder);
+  const whyUnused = unusedReasons(ordered);
+  const dropped: DroppedCall[] = [];
+  const answered: { group: CallGroup; sequenceId: number; reward: number | null }[] = [];
+  for (const group of callGroups(ordered)) {
+    const reason = whyUnused(group);
+    if (reason === null) answered.push({ group, sequenceId: group.sequenceId, reward: null });
+    else dropped.push(droppedCall(group, reason));
+  }
+  assignRewards(answered, ordered, options.log ?? silentLogger);
+  const calls: RecordedMessages[] = [];
+  for (const { group, reward } of answered) {
+    const conversation = conversationOf(group.spans, ordered);
+    const problem = problemOf(conversation);
+    if (problem === null) calls.push({ ...recordedMessages(group, conversation), reward });
+    else dropped.push(droppedCall(group, problem));
+  }
+  return { calls, dropped: dropped.toSorted((one, other) => one.sequence_id - other.sequence_id) };
+}
+
+function unusedReasons(ordered: readonly Span[]): (group: CallGroup) => string | null {
+  const seen = new Set<string>();
+  const byId = new Map(ordered.map((span) => [span.span_id, span]));
+  return ({ responseId, spans }) => {
+    if (responseId !== null && seen.has(responseId)) return "duplicate";
+    if (responseId !== null) seen.add(responseId);
+    // A try that failed may lie beside the answer.
+    const told = spans.find(({ name }) => name === spanNames.rawRequest) ?? spans[0];
+    if (spans.some((span) => isBelowReward(span, byId))) return "in_reward";
+    const marks = spans.map(unusedReason).find((reason) => reason !== null && reason !== "failed");
+    return marks ?? (told === undefined ? null : unusedReason(told));
+  };
+}
+
+/** Of a judge, for example. */
+function isBelowReward({ span_id, parent_id }: Span, byId: Map<string, Span>): boolean {
+  const seen = new Set([span_id]);
+  for (let id = parent_id; id !== null && !seen.has(id);) {
+    const parent = byId.get(id);
+    if (parent === undefined) return false;
+    if (isRewardSpan(parent)) return true;
+    seen.add(id);
+    id = parent.parent_id;
+  }
+  return false;
+}
+
+function problemOf({ messages, answer, problem }: Conversation): string | null {
+  if (messages.length === 0) return "no_messages";
+  if (answer === null) return "no_answer";
+  if (problem !== undefined) return problem;
+  if (messages.some(({ role }) => role === "")) return "message_without_role";
+  return [...messages, answer].every(({ content }) => isChatContent(content)) ? null : "unknown_content";
+}
+
+const chatParts = new Set(["text", "image_url", "input_audio", "video_url", "audio_url", "file", "refusal"]);
+
+/** What only another API knows cannot be shown to a chat template. */
+function isChatContent(content: unknown): boolean {
+  if (content === null || typeof content === "string") return true;
+  return (
+    Array.isArray(content) && content.every((part) => chatParts.has(String(member(part, "type") ?? "none")))
+  );
+}
+
+function recordedMessages(
+  { spans, sequenceId, responseId }: CallGroup,
+  { messages, answer, tools, finishReason }: Conversation,
+): Omit<RecordedMessages, "reward"> {
+  const attribute = (key: string) =>
+    spans.map(({ attributes }) => textOf(attributes[key])).find((text) => text !== null) ?? null;
+  const { role, ...said } = answer as ChatMessage;
+  return {
+    messages: [...messages, { role: role === "" ? "assistant" : role, ...said }],
+    tools,
+    response_id: responseId,
+    sequence_id: sequenceId,
+    model: attribute("gen_ai.request.model") ?? attribute("llm.model_name"),
+    checkpoint: attribute(attributeKeys.checkpoint),
+    finish_reason: finishReason ?? finishReasonOf(spans),
+  };
+}
+
+function droppedCall({ sequenceId, responseId }: CallGroup, reason: string): DroppedCall {
+  return { sequence_id: sequenceId, response_id: responseId, reason };
+}
