@@ -173,10 +173,11 @@ describe("the token", () => {
       await client.addResources({ main_llm: llm });
       const [rollout] = await client.enqueueRollouts([{ input: { target: 1 } }]);
       await client.waitForRollouts({ rollout_ids: [rollout!.rollout_id], timeout: 20 });
-      const workers = (await client.queryWorkers({ sort_by: "worker_id" })).items.map(
-        ({ worker_id }) => worker_id,
-      );
-      expect(workers).toEqual(["env-0", "file-0", "path-0"]);
+      const workers = async () =>
+        (await client.queryWorkers({ sort_by: "worker_id" })).items
+          .map(({ worker_id }) => worker_id)
+          .join(" ");
+      await until("all are known", async () => (await workers()) === "env-0 file-0 path-0", 20_000);
       await client.close();
 
       const exports = [
