@@ -9,7 +9,7 @@ import { member, textOf } from "./opaque.ts";
 import { isRewardSpan } from "./rewards.ts";
 import { assignRewards } from "./sequence-rewards.ts";
 import { byOrder } from "./span-order.ts";
-import type { DroppedCall } from "./triplet.ts";
+import type { AdaptedSpans, DroppedCall } from "./triplet.ts";
 
 /** One call in words, as tools that train from text read it. */
 export interface RecordedMessages {
@@ -29,6 +29,7 @@ export interface AdaptedMessages {
   /** In order. */
   calls: RecordedMessages[];
   dropped: DroppedCall[];
+  unassignedRewards: AdaptedSpans["unassignedRewards"];
 }
 
 /** Spans of one attempt, by whatever proxy and tracers, in any order; each call once. Token ids are not needed. */
@@ -42,7 +43,7 @@ export function adaptMessages(spans: readonly Span[], options: { log?: Logger } 
     if (reason === null) answered.push({ group, sequenceId: group.sequenceId, reward: null });
     else dropped.push(droppedCall(group, reason));
   }
-  assignRewards(answered, ordered, options.log ?? silentLogger);
+  const unassignedRewards = assignRewards(answered, ordered, options.log ?? silentLogger);
   const calls: RecordedMessages[] = [];
   for (const { group, reward } of answered) {
     const conversation = conversationOf(group.spans, ordered);
@@ -50,7 +51,8 @@ export function adaptMessages(spans: readonly Span[], options: { log?: Logger } 
     if (problem === null) calls.push({ ...recordedMessages(group, conversation), reward });
     else dropped.push(droppedCall(group, problem));
   }
-  return { calls, dropped: dropped.toSorted((one, other) => one.sequence_id - other.sequence_id) };
+  dropped.sort((one, other) => one.sequence_id - other.sequence_id);
+  return { calls, dropped, unassignedRewards };
 }
 
 function unusedReasons(ordered: readonly Span[]): (group: CallGroup) => string | null {

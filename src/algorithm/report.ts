@@ -26,7 +26,16 @@ export interface IterationReport {
   /** Succeeded rollouts in which the agent made no recorded call. */
   without_calls: number;
   reward: Estimate;
-  rows: { kept: number; dropped: Record<string, number> };
+  rows: {
+    kept: number;
+    dropped: Record<string, number>;
+    /** Rows there were to choose from. */
+    candidates?: number;
+    /** Different answers among these: few of them mean that the samples look alike. */
+    distinct_responses?: number;
+    /** Rewards before every call, or more rewards than calls. */
+    rewards_without_call?: number;
+  };
   /** Seconds by phase of the trainer; its imports run beside the rollouts. */
   training?: { steps: number; loss_before: number; loss_after: number; seconds: Record<string, number> };
   /** Mean absolute difference of log-probabilities served after the swap. */
@@ -108,11 +117,13 @@ export function iterationTable(iterations: IterationReport[]): string[] {
     ["iteration", "rollouts", "failed", "reward", "rows kept", "rows dropped", "result"],
     iterations.map((iteration) => [
       String(iteration.iteration),
-      String(iteration.rollouts),
+      iteration.without_calls === 0
+        ? String(iteration.rollouts)
+        : `${iteration.rollouts} (${iteration.without_calls} without a call)`,
       iteration.failed === 0 ? "0" : `${iteration.failed} (${countsText(iteration.failures)})`,
       iteration.reward.n === 0 ? "–" : iteration.reward.mean.toFixed(3),
-      String(iteration.rows.kept),
-      countsText(iteration.rows.dropped),
+      rowsText(iteration.rows),
+      droppedText(iteration.rows),
       iteration.updated ? `version_${iteration.iteration}` : `no update: ${iteration.reason ?? "unknown"}`,
     ]),
   );
@@ -121,6 +132,16 @@ export function iterationTable(iterations: IterationReport[]): string[] {
 export function countsText(counts: Record<string, number>): string {
   const parts = Object.entries(counts).map(([reason, count]) => `${count} ${reason}`);
   return parts.length === 0 ? "none" : parts.join(", ");
+}
+
+function rowsText({ kept, candidates, distinct_responses: distinct }: IterationReport["rows"]): string {
+  if (candidates === undefined || distinct === undefined) return String(kept);
+  return `${kept} of ${candidates} (${distinct} different)`;
+}
+
+function droppedText({ dropped, rewards_without_call: loose = 0 }: IterationReport["rows"]): string {
+  const calls = countsText(dropped);
+  return loose === 0 ? calls : `${calls}; ${loose} rewards without a call`;
 }
 
 function secondsTable(report: Report): string[] {

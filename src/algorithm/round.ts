@@ -1,4 +1,3 @@
-import { spanNames } from "../protocol/semconv.ts";
 import type { AlgorithmContext } from "./algorithm.ts";
 import { summariseTraining } from "./evaluation.ts";
 import { rollOut } from "./published-rollouts.ts";
@@ -88,9 +87,18 @@ function describeRound(
     succeeded: rollouts.length - failed,
     failed,
     failures,
-    without_calls: rollouts.filter(({ failure, spans }) => failure === undefined && !hasCall(spans)).length,
+    without_calls: rollouts.filter(
+      ({ failure, rollout }) =>
+        failure === undefined && selection.rolloutsWithoutCalls.includes(rollout.rollout_id),
+    ).length,
     reward: summariseTraining(rollouts),
-    rows: { kept: selection.noUpdate === undefined ? selection.kept.length : 0, dropped: selection.dropped },
+    rows: {
+      kept: selection.noUpdate === undefined ? selection.kept.length : 0,
+      dropped: selection.dropped,
+      candidates: selection.candidates.rows,
+      distinct_responses: selection.candidates.distinctResponses,
+      rewards_without_call: selection.rewardsWithoutCall,
+    },
     seconds,
     updated: false,
   };
@@ -100,8 +108,4 @@ function countBy(names: string[]): Record<string, number> {
   const counts: Record<string, number> = {};
   for (const name of names) counts[name] = (counts[name] ?? 0) + 1;
   return counts;
-}
-
-function hasCall(spans: FinishedRollout["spans"]): boolean {
-  return spans.some(({ name }) => name === spanNames.rawRequest || name === spanNames.chatCompletion);
 }

@@ -1,11 +1,12 @@
 import type { DroppedCall, Triplet } from "../adapter/triplet.ts";
+import { isUnseen } from "../adapter/unseen-calls.ts";
 import type { RolloutStatus } from "../protocol/enums.ts";
 import { isFinished } from "../protocol/enums.ts";
 import { propagateRewards } from "./propagate.ts";
 import type { Random } from "./random.ts";
 import { createRandom } from "./random.ts";
 import type { RecordedRow, Row, RowProvenance } from "./rows.ts";
-import { isTooLong, makeRow } from "./rows.ts";
+import { ignoredLabel, isTooLong, makeRow } from "./rows.ts";
 
 export type SelectionRule = "above-mean" | "recipe";
 
@@ -14,6 +15,7 @@ export interface RolloutCalls {
   status: RolloutStatus;
   triplets: readonly Triplet[];
   dropped: readonly DroppedCall[];
+  unassignedRewards?: readonly unknown[];
 }
 
 export interface SelectionInput {
@@ -34,9 +36,12 @@ export interface Selection {
   provenance: RowProvenance[];
   /** Calls left out, by reason. Together with the kept rows they are all calls of the input. */
   dropped: { [reason: string]: number };
-  /** Rows there were to choose from, and their mean reward (null without rows). */
-  candidates: { rows: number; meanReward: number | null };
-  rolloutsWithoutCalls: number;
+  /** Rows there were to choose from, how many different answers they hold, and their mean reward (null without rows). */
+  candidates: { rows: number; distinctResponses: number; meanReward: number | null };
+  /** Ids of rollouts in which nothing that can be learned from was recorded: no call, or by others only. */
+  rolloutsWithoutCalls: string[];
+  /** Rewards before every call, or more rewards than calls. */
+  rewardsWithoutCall: number;
   /** Set when this round must not change the model: why. */
   noUpdate?: string;
 }
@@ -59,8 +64,16 @@ export function selectRows(input: SelectionInput): Selection {
     kept: kept.map(({ row }) => row),
     provenance: kept.map(({ provenance }) => provenance),
     dropped,
-    candidates: { rows: rows.length, meanReward: rows.length === 0 ? null : meanReward(rows) },
-    rolloutsWithoutCalls: input.rollouts.filter((rollout) => callCount(rollout) === 0).length,
+    candidates: {
+      rows: rows.length,
+      distinctResponses: distinctResponses(rows),
+      meanReward: rows.length === 0 ? null : meanReward(rows),
+    },
+    rolloutsWithoutCalls: input.rollouts.filter(hasNoCall).map(({ rollout_id }) => rollout_id),
+    rewardsWithoutCall: input.rollouts.reduce(
+      (sum, { unassignedRewards = [] }) => sum + unassignedRewards.length,
+      0,
+    ),
     ...(kept.length > 0 ? {} : { noUpdate: whyNothing(rows, separated, dropped) }),
   };
 }
@@ -81,6 +94,10 @@ function eligibleRollouts({ rollouts, rule }: SelectionInput, count: Count): Rol
 
 function callCount(rollout: RolloutCalls): number {
   return rollout.triplets.length + rollout.dropped.length;
+}
+
+function hasNoCall({ triplets, dropped }: RolloutCalls): boolean {
+  return triplets.length === 0 && dropped.every(isUnseen);
 }
 
 /** The rewards that are there change places; where there was none, there is none afterwards. */
@@ -141,4 +158,9 @@ function chooseRows(input: SelectionInput, rows: RecordedRow[], random: Random, 
 
 function meanReward(rows: RecordedRow[]): number {
   return rows.reduce((sum, { row }) => sum + row.reward, 0) / rows.length;
+}
+
+/** One where exploration is gone: all samples look alike. */
+function distinctResponses(rows: RecordedRow[]): number {
+  return new Set(rows.map(({ row }) => row.labels.filter((id) => id !== ignoredLabel).join())).size;
 }

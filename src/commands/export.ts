@@ -26,6 +26,7 @@ export async function exportLines(
   const token = accessToken(config, environment);
   const source = await openSource({ ...options, token, runs: config.runs });
   const leftOut: Record<string, number> = {};
+  const withoutCall = { reward: 0, rollout: 0 };
   try {
     await requireRollouts(source.reading, options.rollout ?? []);
     const lines = exportedLines(kind, source.reading, {
@@ -33,6 +34,7 @@ export async function exportLines(
       ...(options.attempt === undefined ? {} : { attempts: options.attempt }),
       ...(options.name === undefined ? {} : { names: options.name }),
       rules: { rule: config["selection.rule"], adapter: traceAdapters[config.adapter] },
+      onWithoutCall: (what) => void (withoutCall[what] += 1),
       onLeftOut: (reason) => (leftOut[reason] = (leftOut[reason] ?? 0) + 1),
     });
     await writeAll(lines, new LineOutput(options.output));
@@ -42,6 +44,9 @@ export async function exportLines(
   if (Object.keys(leftOut).length > 0) {
     process.stderr.write(`calls that are no ${kind}: ${countsText(leftOut)}\n`);
   }
+  if (withoutCall.rollout > 0)
+    process.stderr.write(`ended rollouts without a call: ${withoutCall.rollout}\n`);
+  if (withoutCall.reward > 0) process.stderr.write(`rewards without a call: ${withoutCall.reward}\n`);
   return 0;
 }
 

@@ -1,5 +1,6 @@
 import { adaptMessages } from "../adapter/messages-adapter.ts";
 import { flowBack } from "../algorithm/propagate.ts";
+import { isFinished } from "../protocol/enums.ts";
 import { stringifyJson } from "../protocol/json.ts";
 import type { Rollout } from "../protocol/types.ts";
 import type { RecordReading } from "../store/record-reader.ts";
@@ -16,8 +17,10 @@ export interface ExportOptions {
   /** Of spans. */
   names?: readonly string[];
   rules: RowRules;
-  /** Told of each call that is no triplet or row, and why. */
+  /** Told of each call that becomes no line, and why. */
   onLeftOut(reason: string): void;
+  /** Told of what has no call at all. */
+  onWithoutCall(what: "reward" | "rollout"): void;
 }
 
 /** The lines of one kind, one after another; no more than the spans of one attempt are held at once. */
@@ -66,7 +69,8 @@ async function* tripletsOf(
   const { rollout_id } = rollout;
   for await (const { attempt_id } of chosen.of(rollout)) {
     const spans = await Array.fromAsync(eachSpan(store, rollout_id, attempt_id));
-    const { triplets, dropped } = rowsOfRollout(rollout, spans, options.rules);
+    const { triplets, dropped, unassignedRewards } = rowsOfRollout(rollout, spans, options.rules);
+    noteMissing(rollout, triplets.length + dropped.length, unassignedRewards, options);
     for (const { reason } of dropped) options.onLeftOut(reason);
     for (const triplet of triplets) yield { rollout_id, attempt_id, ...triplet };
   }
@@ -77,7 +81,8 @@ async function* rowsOf(store: RecordReading, rollout: Rollout, options: ExportOp
   const latest = await latestAttemptOf(store, rollout);
   if (latest === null) return;
   const spans = await Array.fromAsync(eachSpan(store, rollout.rollout_id, latest.attempt_id));
-  const { rows, leftOut } = rowsOfRollout(rollout, spans, options.rules);
+  const { rows, leftOut, unassignedRewards } = rowsOfRollout(rollout, spans, options.rules);
+  noteMissing(rollout, rows.length + leftOut.length, unassignedRewards, options);
   for (const { reason } of leftOut) options.onLeftOut(reason);
   const measured = whyMeasured(rollout, options.filter);
   if (measured !== null) {
@@ -92,13 +97,15 @@ async function* messagesOf(
   store: RecordReading,
   chosen: ChosenAttempts,
   rollout: Rollout,
-  { filter, rules, onLeftOut }: ExportOptions,
+  options: ExportOptions,
 ) {
+  const { filter, rules, onLeftOut } = options;
   const { rollout_id } = rollout;
   const refusal = filter.statuses === undefined ? whyNoRows(rollout, rules.rule) : null;
   for await (const { attempt_id } of chosen.of(rollout)) {
     const spans = await Array.fromAsync(eachSpan(store, rollout_id, attempt_id));
-    const { calls, dropped } = adaptMessages(spans);
+    const { calls, dropped, unassignedRewards } = adaptMessages(spans);
+    noteMissing(rollout, calls.length + dropped.length, unassignedRewards, options);
     for (const { reason } of dropped) onLeftOut(reason);
     const reason = refusal ?? whyMeasured(rollout, filter);
     if (reason !== null) for (const _ of calls) onLeftOut(reason);
@@ -108,6 +115,16 @@ async function* messagesOf(
       yield { messages, tools, reward: rewards[index] ?? null, rollout_id, attempt_id, ...call };
     }
   }
+}
+
+function noteMissing(
+  { status }: Rollout,
+  calls: number,
+  unassignedRewards: readonly unknown[],
+  { onWithoutCall }: ExportOptions,
+): void {
+  if (calls === 0 && isFinished(status)) onWithoutCall("rollout");
+  for (const _ of unassignedRewards) onWithoutCall("reward");
 }
 
 /** Rows are for training; what a model is measured on is none unless it was asked for. */

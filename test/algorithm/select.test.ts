@@ -57,7 +57,7 @@ describe("above the mean", () => {
     const selection = select([0, 0, 0, 0, 0, 1].map((reward, id) => rollout(id, reward)));
     expect(rewardsOf(selection)).toEqual([1]);
     expect(selection.dropped).toEqual({ outside_best_fraction: 3, not_above_mean: 2 });
-    expect(selection.candidates).toEqual({ rows: 6, meanReward: 1 / 6 });
+    expect(selection.candidates).toEqual({ rows: 6, distinctResponses: 6, meanReward: 1 / 6 });
     expect(selection.noUpdate).toBeUndefined();
   });
 
@@ -103,7 +103,7 @@ describe("above the mean", () => {
       aborted_by_client: 1,
     });
     expect(noUpdate).toStartWith("no row is left: rollout_failed 1");
-    expect(rolloutsWithoutCalls).toBe(1);
+    expect(rolloutsWithoutCalls).toEqual(["ro-5"]);
   });
 
   test("no calls at all", () => {
