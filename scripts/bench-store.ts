@@ -1,5 +1,5 @@
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { availableParallelism, tmpdir } from "node:os";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { Bench } from "./bench/bench.ts";
@@ -7,15 +7,17 @@ import type { BenchOptions } from "./bench/bench.ts";
 import { Children } from "./bench/children.ts";
 import { crashFigures } from "./bench/crash-figures.ts";
 import { asLine, Figures } from "./bench/figures.ts";
-import { publishedScenarios } from "./bench/published-scenarios.ts";
+import { publishedScenario } from "./bench/published-scenarios.ts";
 import { pythonComparison } from "./bench/python-comparison.ts";
 import { handedOutOnce, queueLength, wakeFigures } from "./bench/queue-figures.ts";
+import { scenarios } from "./bench/scenarios.ts";
 import { attemptReads, ingestTail, singleSpans, spanBatches } from "./bench/span-figures.ts";
 
 const usage = `bun scripts/bench-store.ts [options]
 
 How fast the store is, in ratios that travel between machines: queue (B1 to B6) and spans (C1 to C6). Prints one JSON
-line per figure and a table; ends by itself after at most --limit-minutes, with everything that it started.
+line per figure and a table. About 20 minutes on two quiet cores; ends by itself after at most --limit-minutes, with
+everything that it started.
 
   --only B1,C3         these figures; B1-scenarios and B1-python are the halves of B1
   --scenarios LIST     of B1, for example "large,long queue"
@@ -24,7 +26,7 @@ line per figure and a table; ends by itself after at most --limit-minutes, with 
   --smoke              every figure once, quickly and without agentlightning's store: does it run?
   --agl FILE           measure this compiled program instead of the source
   --json FILE          write the figures there as well
-  --limit-minutes 30   stop then, with what is measured until then
+  --limit-minutes 40   stop then, with what is measured until then
 `;
 
 const groups: { ids: string[]; run: (bench: Bench, ids: ReadonlySet<string>) => Promise<void> }[] = [
@@ -38,7 +40,10 @@ const groups: { ids: string[]; run: (bench: Bench, ids: ReadonlySet<string>) => 
   { ids: ["B6"], run: crashFigures },
   { ids: ["C4"], run: attemptReads },
   { ids: ["B1-python"], run: pythonComparison },
-  { ids: ["B1-scenarios"], run: publishedScenarios },
+  ...scenarios.map((scenario) => ({
+    ids: ["B1-scenarios"],
+    run: (bench: Bench) => publishedScenario(bench, scenario),
+  })),
 ];
 
 const { values } = parseArgs({
@@ -50,7 +55,7 @@ const { values } = parseArgs({
     smoke: { type: "boolean", default: false },
     agl: { type: "string" },
     json: { type: "string" },
-    "limit-minutes": { type: "string", default: "30" },
+    "limit-minutes": { type: "string", default: "40" },
     help: { type: "boolean", default: false },
   },
 });
@@ -82,6 +87,9 @@ setTimeout(
   positive("limit-minutes", values["limit-minutes"]) * 60_000,
 );
 
+console.log(
+  `${availableParallelism()} cores, Bun ${Bun.version}, scale ${options.scale}, ${options.pairs} pairs, turns of ${options.turnSeconds} s`,
+);
 const bench = new Bench({ options, figures, children, folder });
 for (const { ids, run } of groups) {
   if (!ids.some((id) => wanted.has(id))) continue;
@@ -89,12 +97,13 @@ for (const { ids, run } of groups) {
     await run(bench, wanted);
   } catch (error) {
     failures.push(`${ids.join(", ")}: ${error instanceof Error ? (error.stack ?? error.message) : error}`);
+    bench.reset();
   }
 }
 end(failures.length === 0 ? 0 : 1);
 
 function chosenIds(): Set<string> {
-  const known = groups.flatMap(({ ids }) => ids);
+  const known = [...new Set(groups.flatMap(({ ids }) => ids))];
   const everything = values.smoke ? known.filter((id) => id !== "B1-python") : known;
   const asked = values.only?.split(",").flatMap((id) => (id === "B1" ? ["B1-python", "B1-scenarios"] : [id]));
   const unknown = asked?.find((id) => !known.includes(id));

@@ -25,7 +25,7 @@ export class Bench {
   readonly children: Children;
   readonly folder: string;
   #files = 0;
-  readonly #idle: Load[] = [];
+  #idle: Load[] = [];
 
   constructor(parts: { options: BenchOptions; figures: Figures; children: Children; folder: string }) {
     this.options = parts.options;
@@ -59,6 +59,12 @@ export class Bench {
 
   load(): Load {
     return this.loads(1)[0]!;
+  }
+
+  /** After a failure: nothing of it reaches into the next figure. */
+  reset(): void {
+    this.children.killAll();
+    this.#idle = [];
   }
 
   /** A count at the run's scale, at least `least`. */

@@ -1,7 +1,11 @@
 import { Hono } from "hono";
 
-/** The request ceiling: the store's framework, and a handler that parses the JSON body and does nothing with it. */
+/**
+ * The request ceiling: the store's framework, and a handler that parses the JSON body and does nothing with it. The
+ * root answers what it got, for round trips.
+ */
 const app = new Hono();
+app.post("/", async (c) => c.json(await c.req.json()));
 app.post("*", async (c) => {
   const bytes = await c.req.arrayBuffer();
   if (bytes.byteLength > 0) JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(bytes));

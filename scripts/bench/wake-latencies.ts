@@ -1,7 +1,12 @@
-import { HttpConnection } from "./http-connection.ts";
+import { connectStore } from "../../src/client/http-store.ts";
+import { directFetch } from "../../src/client/loopback-fetch.ts";
+import type { StoreApi } from "../../src/protocol/store-api.ts";
+import type { AttemptedRollout } from "../../src/protocol/types.ts";
 
 export interface WakeJob {
   port: number;
+  /** A server that only parses, for the round trips. */
+  parseOnlyPort: number;
   /** How often it is measured. */
   rounds: number;
 }
@@ -11,65 +16,68 @@ export interface WakeResult {
   wakeMs: number[];
 }
 
-const prefix = "/v1/agl";
 /** Until a request that waits is surely held by the store. */
 const heldMs = 3;
+const waitSeconds = 20;
+const twoKilobytes = JSON.stringify({ text: "x".repeat(2000) });
 
 /** From the moment an algorithm enqueues to the moment an idle runner has the rollout (B2). */
-export async function startLatency({ port, rounds }: WakeJob): Promise<WakeResult> {
-  const [runner, algorithm] = [await HttpConnection.open(port), await HttpConnection.open(port)];
-  const result: WakeResult = { roundTripMs: [], wakeMs: [] };
-  for (let round = 0; round < rounds; round += 1) {
-    result.roundTripMs.push(await roundTrip(algorithm));
-    const dequeue = { limit: 1, worker_id: "runner", wait_seconds: 20 };
-    const taken = runner
-      .json("POST", `${prefix}/queues/rollouts/dequeue`, dequeue)
-      .then((rollouts) => ({ rollouts, at: performance.now() }));
+export function startLatency(job: WakeJob): Promise<WakeResult> {
+  return measure(job, async (store) => {
+    const dequeue = { limit: 1, worker_id: "runner", wait_seconds: waitSeconds };
+    const taken = store
+      .dequeueRollouts(dequeue)
+      .then(([rollout]) => ({ rollout: rollout!, at: performance.now() }));
     await Bun.sleep(heldMs);
     const sent = performance.now();
-    const enqueued = algorithm.json("POST", `${prefix}/queues/rollouts/enqueue`, {
-      rollouts: [{ input: round }],
-    });
-    const { rollouts, at } = await taken;
+    const enqueued = store.enqueueRollouts([{ input: "a task" }]);
+    const { rollout, at } = await taken;
     await enqueued;
-    result.wakeMs.push(at - sent);
-    await finish(algorithm, rollouts[0]);
-  }
-  runner.close();
-  algorithm.close();
-  return result;
+    await finish(store, rollout);
+    return at - sent;
+  });
 }
 
 /** From the moment a runner finishes the last attempt to the moment the waiting algorithm knows (B3). */
-export async function finishLatency({ port, rounds }: WakeJob): Promise<WakeResult> {
-  const [runner, algorithm] = [await HttpConnection.open(port), await HttpConnection.open(port)];
-  const result: WakeResult = { roundTripMs: [], wakeMs: [] };
-  for (let round = 0; round < rounds; round += 1) {
-    result.roundTripMs.push(await roundTrip(runner));
-    const started = await runner.json("POST", `${prefix}/rollouts`, { input: round });
-    const wait = { rollout_ids: [started.rollout_id], timeout: 0, wait_seconds: 20 };
-    const woken = algorithm.json("POST", `${prefix}/waits/rollouts`, wait).then(() => performance.now());
+export function finishLatency(job: WakeJob): Promise<WakeResult> {
+  return measure(job, async (store) => {
+    const started = await store.startRollout({ input: "a task" });
+    const wait = { rollout_ids: [started.rollout_id], timeout: 0, wait_seconds: waitSeconds };
+    const woken = store.waitForRollouts(wait).then(() => performance.now());
     await Bun.sleep(heldMs);
     const sent = performance.now();
-    const finished = finish(runner, started);
-    result.wakeMs.push((await woken) - sent);
+    const finished = finish(store, started);
+    const at = await woken;
     await finished;
+    return at - sent;
+  });
+}
+
+/** Through the client that runners and algorithms use; every measurement beside a round trip of the same minute. */
+async function measure(job: WakeJob, wake: (store: StoreApi) => Promise<number>): Promise<WakeResult> {
+  const store = connectStore(`http://127.0.0.1:${job.port}`);
+  const result: WakeResult = { roundTripMs: [], wakeMs: [] };
+  for (let round = 0; round < job.rounds; round += 1) {
+    result.roundTripMs.push(await roundTrip(job.parseOnlyPort));
+    result.wakeMs.push(await wake(store));
   }
-  runner.close();
-  algorithm.close();
+  await store.close();
   return result;
 }
 
-async function roundTrip(connection: HttpConnection): Promise<number> {
+/** 2 KB each way by `fetch`. */
+async function roundTrip(port: number): Promise<number> {
+  const headers = { "content-type": "application/json" };
   const sent = performance.now();
-  await connection.get(`${prefix}/health`);
+  const answer = await directFetch(`http://127.0.0.1:${port}/`, {
+    method: "POST",
+    headers,
+    body: twoKilobytes,
+  });
+  await answer.text();
   return performance.now() - sent;
 }
 
-async function finish(
-  connection: HttpConnection,
-  { rollout_id: rolloutId, attempt }: { rollout_id: string; attempt: { attempt_id: string } },
-): Promise<void> {
-  const path = `${prefix}/rollouts/${rolloutId}/attempts/${attempt.attempt_id}`;
-  await connection.json("POST", path, { status: "succeeded" });
+async function finish(store: StoreApi, { rollout_id: id, attempt }: AttemptedRollout): Promise<void> {
+  await store.updateAttempt(id, attempt.attempt_id, { status: "succeeded" });
 }
