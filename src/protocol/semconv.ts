@@ -38,6 +38,8 @@ export const attributeKeys = {
   aborted: "agl.call.aborted_by_client",
   /** Ours: the call reached an attempt that had already ended. */
   stale: "agl.call.stale",
+  /** Ours: how often the client had tried this call before, when it is a repetition. */
+  retry: "agl.call.retry",
   streamed: "agl.call.streamed",
   /** Ours: the arguments of some tool call in the answer are not JSON. */
   toolArgumentsInvalid: "agl.call.tool_arguments_invalid",

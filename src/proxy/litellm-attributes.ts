@@ -12,7 +12,7 @@ import {
 import { toPythonLiteral } from "../protocol/python-literal.ts";
 import { attributeKeys } from "../protocol/semconv.ts";
 import type { Attributes, JsonObject } from "../protocol/types.ts";
-import type { CallRecord } from "./call-record.ts";
+import type { CallIdentity, CallRecord } from "./call-record.ts";
 
 /** The normalised call: LiteLLM's older dialect, with the tool calls it leaves out. */
 export function litellmAttributes(record: CallRecord): Attributes {
@@ -20,7 +20,7 @@ export function litellmAttributes(record: CallRecord): Attributes {
   const { streamed } = request;
   const body = bodyInForce(record);
   return definedAttributes({
-    "metadata.requester_custom_headers": identityHeaders(record),
+    [identityHeadersKey]: identityHeaders(record.identity),
     "gen_ai.request.model": upstream.model,
     "gen_ai.system": upstream.provider,
     "llm.request.type": "acompletion",
@@ -41,7 +41,11 @@ function bodyInForce({ chatBody: body, upstream: { requestDefaults = {} } }: Cal
   return { ...requestDefaults, ...Object.fromEntries(given) };
 }
 
-function identityHeaders({ identity }: CallRecord): string {
+export const identityHeadersKey = "metadata.requester_custom_headers";
+
+export function identityHeaders(
+  identity: Pick<CallIdentity, "rolloutId" | "attemptId" | "sequenceId">,
+): string {
   return toPythonLiteral({
     "x-rollout-id": identity.rolloutId,
     "x-attempt-id": identity.attemptId,
