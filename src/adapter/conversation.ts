@@ -1,9 +1,11 @@
+import { spanNames } from "../protocol/semconv.ts";
 import type { Span } from "../protocol/types.ts";
 import { flatConversation } from "./flat-conversation.ts";
 import { openInferenceConversation } from "./openinference-conversation.ts";
 import { operationConversation } from "./operation-conversation.ts";
 import { partsConversation } from "./parts-conversation.ts";
 import { rawConversation } from "./raw-conversation.ts";
+import { rawProvider } from "./raw-provider.ts";
 
 /** A message as OpenAI's chat API has it. */
 export interface ChatMessage {
@@ -59,5 +61,19 @@ export function conversationOf(spans: readonly Span[], all: readonly Span[] = sp
   }
   const complete = found.find(({ messages, answer }) => messages.length > 0 && answer !== null);
   const best = complete ?? found.find(({ messages }) => messages.length > 0) ?? found[0];
-  return best ?? { messages: [], tools: null, answer: null, finishReason: null };
+  const { problem, ...words } = best ?? { messages: [], tools: null, answer: null, finishReason: null };
+  const trouble = spans.some(isTextCompletion) ? "not_a_chat" : problem;
+  return trouble === undefined ? words : { ...words, problem: trouble };
+}
+
+/** Its prompt went to the model as it is, without a chat template. */
+function isTextCompletion({ name, attributes }: Span): boolean {
+  if (name !== spanNames.rawRequest) {
+    return (
+      attributes["gen_ai.operation.name"] === "text_completion" ||
+      attributes["llm.request.type"] === "completion"
+    );
+  }
+  const prefix = `llm.${rawProvider(attributes)}.`;
+  return attributes[`${prefix}prompt`] !== undefined && attributes[`${prefix}messages`] === undefined;
 }

@@ -83,9 +83,9 @@ function isBelowReward({ span_id, parent_id }: Span, byId: Map<string, Span>): b
 }
 
 function problemOf({ messages, answer, problem }: Conversation): string | null {
+  if (problem !== undefined) return problem;
   if (messages.length === 0) return "no_messages";
   if (answer === null) return "no_answer";
-  if (problem !== undefined) return problem;
   if (messages.some(({ role }) => role === "")) return "message_without_role";
   return [...messages, answer].every(({ content }) => isChatContent(content)) ? null : "unknown_content";
 }
