@@ -1,9 +1,11 @@
 import { agentRunners } from "./agent-runners.ts";
+import { compareAnswers, leaveStreams } from "./answer-comparison.ts";
 import { bareInserts, syncTimes } from "./bare-storage.ts";
 import { batchAlgorithm } from "./batch-algorithm.ts";
 import { closedLoop } from "./closed-loop.ts";
 import { writeUntilDeath } from "./crash-writers.ts";
 import { microWorkload } from "./micro-workloads.ts";
+import { modelCalls } from "./model-calls.ts";
 import { drainQueue, fillQueue, startAttempts, timeDequeues, timeReads } from "./queue-jobs.ts";
 import { seedSpans } from "./seed-spans.ts";
 import { finishLatency, startLatency } from "./wake-latencies.ts";
@@ -14,10 +16,13 @@ const jobs = {
   bareInserts,
   batchAlgorithm,
   closedLoop,
+  compareAnswers,
   drainQueue,
   fillQueue,
   finishLatency,
+  leaveStreams,
   microWorkload,
+  modelCalls,
   seedSpans,
   startAttempts,
   startLatency,

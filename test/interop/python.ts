@@ -5,6 +5,8 @@ import { childEnvironment } from "../../src/engine/child-environment.ts";
 const root = join(import.meta.dir, "..", "..");
 const folder = join(root, ".tools", "interop");
 const python = join(folder, "bin", "python");
+/** LiteLLM's own proxy, of the same environment. */
+export const litellmProgram = join(folder, "bin", "litellm");
 const requirements = join(import.meta.dir, "requirements.txt");
 
 /** Python with the released agentlightning, pinned with hashes; made when it is missing or the pins have changed. */
