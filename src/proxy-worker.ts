@@ -15,7 +15,7 @@ answerParent("proxy", async (request) => {
     const log = createLogger("proxy", { level: "warning", file: request.logFile });
     const { url, authorization } = request.store;
     const store = connectStore(url, { log, authorization });
-    proxy = createProxy({ store, log });
+    proxy = createProxy({ store, log, holdMs: request.holdMs, ...request.recording });
     const running = proxy;
     const { hostname } = request;
     const server = listen(request, (port) => serveProxy({ proxy: running, hostname, port }));

@@ -1,5 +1,7 @@
 import type { StoreAddress } from "./client/store-address.ts";
 import { AglError } from "./errors.ts";
+import type { ProxyStatistics } from "./proxy/counts.ts";
+import type { ProxyOptions } from "./proxy/proxy.ts";
 import type { Upstream } from "./proxy/upstreams.ts";
 
 export interface ListenOptions {
@@ -16,10 +18,18 @@ interface StoreStart {
   logFile: string;
 }
 
+interface ProxyStart {
+  store: StoreAddress;
+  logFile: string;
+  recording: Pick<ProxyOptions, "spool" | "whenFull">;
+  /** How long calls wait for an engine that is away. */
+  holdMs: number;
+}
+
 /** What a service worker is told, and what it answers. */
 export type ServiceRequest =
   | ({ id: number; type: "start-store" } & StoreStart & ListenOptions)
-  | ({ id: number; type: "start-proxy"; store: StoreAddress; logFile: string } & ListenOptions)
+  | ({ id: number; type: "start-proxy" } & ProxyStart & ListenOptions)
   | { id: number; type: "upstreams"; upstreams: Upstream[] }
   | { id: number; type: "flush"; deadlineMs: number }
   | { id: number; type: "statistics" }
@@ -88,11 +98,11 @@ export interface RunningService {
 }
 
 export interface RunningProxy extends RunningService {
-  /** Atomic and live: calls in flight finish on the old list. An empty list answers 503. */
+  /** Atomic and live: calls in flight finish on the old list. With an empty list calls wait, then get 503. */
   setUpstreams(upstreams: Upstream[]): Promise<void>;
   /** Returns when all recorded calls are stored. */
   flush(deadlineMs: number): Promise<void>;
-  statistics(): Promise<Record<string, unknown>>;
+  statistics(): Promise<ProxyStatistics>;
 }
 
 export async function startStoreWorker(options: StoreStart & ListenOptions): Promise<RunningService> {
@@ -104,9 +114,7 @@ export async function startStoreWorker(options: StoreStart & ListenOptions): Pro
   return { url, port, stop: () => worker.stop() };
 }
 
-export async function startProxyWorker(
-  options: { store: StoreAddress; logFile: string } & ListenOptions,
-): Promise<RunningProxy> {
+export async function startProxyWorker(options: ProxyStart & ListenOptions): Promise<RunningProxy> {
   const worker = new ServiceWorker("proxy", new URL("./proxy-worker.ts", import.meta.url));
   const { url, port } = (await worker.ask({ type: "start-proxy", ...options })) as {
     url: string;
@@ -118,6 +126,6 @@ export async function startProxyWorker(
     stop: () => worker.stop(),
     setUpstreams: async (upstreams) => void (await worker.ask({ type: "upstreams", upstreams })),
     flush: async (deadlineMs) => void (await worker.ask({ type: "flush", deadlineMs })),
-    statistics: async () => (await worker.ask({ type: "statistics" })) as Record<string, unknown>,
+    statistics: async () => (await worker.ask({ type: "statistics" })) as ProxyStatistics,
   };
 }

@@ -63,6 +63,27 @@ export const settings = {
   "proxy.model_list": optional(
     text("", "models of `agl proxy` (JSON), in the form of LiteLLM's model_list", "file"),
   ),
+  "proxy.hold_seconds": optional(
+    integer(30, "how long calls wait for a model server that is away; 0 in a run when unset", {
+      maximum: 3_600,
+    }),
+  ),
+  "proxy.spool_dir": optional(
+    text(
+      "",
+      "where recorded calls wait while the store is away; agl-spool, in a run its folder, when unset",
+      "folder",
+    ),
+  ),
+  "proxy.spool_max_mb": integer(1_024, "how much may wait there, in MiB", {
+    minimum: 1,
+    maximum: 1_000_000,
+  }),
+  "proxy.when_full": choice(
+    ["refuse", "drop"],
+    "refuse",
+    "when no more can wait: refuse new calls, or answer them and lose their record",
+  ),
   "proxy.off": toggle("give agents the engine itself; needs runners.tracer openai and adapter tracer"),
   adapter: choice(["proxy", "tracer"], "proxy", "whose spans become rows: the proxy's, or the tracer's"),
 

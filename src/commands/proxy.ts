@@ -12,6 +12,8 @@ import type { Upstream } from "../proxy/upstreams.ts";
 import { untilReachable } from "../runner/store-readiness.ts";
 import { listModels } from "./external-models.ts";
 import { checkPort } from "./ports.ts";
+import { describeRecordedCalls } from "./recorded-calls.ts";
+import { recordingOptions } from "./recording-options.ts";
 import { Shutdown } from "./shutdown.ts";
 import { stopOnSignals, untilStopped } from "./stop-signals.ts";
 import { chosenStore } from "./store-url.ts";
@@ -19,6 +21,8 @@ import { chosenStore } from "./store-url.ts";
 type Environment = Record<string, string | undefined>;
 
 const flushMs = 10_000;
+/** A server that is started again is back within a minute or so, and clients wait longer than this. */
+const defaultHoldSeconds = 30;
 /** An editor writes a file in several steps. */
 const settleMs = 200;
 
@@ -41,10 +45,17 @@ export async function proxy(config: Config, { environment }: { environment: Envi
       limitSeconds: config["store.connect_seconds"],
       say,
     });
-    const recording = createProxy({ store, upstreams, log });
+    const recording = createProxy({
+      store,
+      upstreams,
+      log,
+      ...recordingOptions(config, { store: store.url, folder: "agl-spool" }),
+      holdMs: 1_000 * (config["proxy.hold_seconds"] ?? defaultHoldSeconds),
+    });
     shutdown.add("recording", async () => {
       await recording.flush(flushMs);
       await recording.close();
+      say(describeRecordedCalls(recording.statistics()));
     });
     const server = serveProxy({ proxy: recording, hostname: "127.0.0.1", port });
     shutdown.add("server", () => server.stop());

@@ -18,6 +18,8 @@ import { type ListenOptions, startProxyWorker, startStoreWorker } from "../servi
 import { failAbandonedAttempts } from "../runner/abandoned-attempts.ts";
 import type { Inputs } from "./inputs.ts";
 import { describeOtherPort, isDefault } from "./ports.ts";
+import { describeRecordedCalls, hasRecordingTrouble } from "./recorded-calls.ts";
+import { recordingOptions } from "./recording-options.ts";
 import { startRunnerProcess } from "./runner-process.ts";
 import { RunnerSupervision } from "./runner-supervision.ts";
 import { runnerSettings } from "./runner-settings.ts";
@@ -112,13 +114,19 @@ export async function startProxy(
   store: StoreAddress,
   context: ServiceContext,
 ): Promise<RunProxy> {
-  const { folder, shutdown } = context;
+  const { folder, shutdown, say } = context;
   const proxy = await startProxyWorker({
     store,
     ...listenOn("proxy.port", context),
     logFile: join(folder.logs, "proxy.log"),
+    recording: recordingOptions(context.config, { store: store.url, folder: join(folder.path, "spool") }),
+    holdMs: 1_000 * (context.config["proxy.hold_seconds"] ?? 0),
   });
-  shutdown.add("proxy", () => proxy.stop());
+  shutdown.add("proxy", async () => {
+    const statistics = await proxy.statistics();
+    if (hasRecordingTrouble(statistics)) say(describeRecordedCalls(statistics));
+    await proxy.stop();
+  });
   const endpoint = `${proxy.url}/v1`;
   sayWhere("proxy", { url: endpoint, port: proxy.port }, "proxy.port", context);
   return {

@@ -2,10 +2,15 @@ import type { Context } from "hono";
 import type { ModelRequest } from "../chat/model-request.ts";
 import { readModelRequest } from "../chat/model-request.ts";
 import { readLimited } from "../chat/limited-body.ts";
+import type { Arrival } from "./arrivals.ts";
+import { Arrivals } from "./arrivals.ts";
+import { AttemptEnds } from "./attempt-ends.ts";
+import type { AttemptIds } from "./attempt-key.ts";
 import { directFetch } from "../client/loopback-fetch.ts";
 import { messageOf } from "../errors.ts";
 import { silentLogger } from "../log.ts";
-import type { CallIdentity } from "./call-record.ts";
+import { HeldCalls, type HoldEnd } from "./held-calls.ts";
+import { LateAnswers } from "./late-answers.ts";
 import type { CallSurroundings, ModelCallOptions } from "./model-call.ts";
 import { forwardModelCall } from "./model-call.ts";
 import type { ProxyStatistics, Refusal } from "./counts.ts";
@@ -14,12 +19,13 @@ import { errorAnswer } from "./error-answer.ts";
 import { Fingerprints } from "./fingerprints.ts";
 import type { KnownAttempts } from "./known-attempts.ts";
 import { createKnownAttempts } from "./known-attempts.ts";
-import { passThrough } from "./pass-through.ts";
-import type { ProxyOptions, SpanSink } from "./proxy.ts";
+import { countUnrecorded, passThrough } from "./pass-through.ts";
+import type { ProxyOptions } from "./proxy.ts";
 import type { ChooseRoute } from "./recorded-route.ts";
 import { Recorder } from "./recorder.ts";
-import type { Upstream, UpstreamTable } from "./upstreams.ts";
-import { createUpstreamTable } from "./upstreams.ts";
+import { RepeatedCalls } from "./repeated-calls.ts";
+import { Spool } from "./spool.ts";
+import { type Target, UpstreamTable, type Wish } from "./upstream-table.ts";
 
 export const defaultMaxBodyBytes = 64 * 1024 * 1024;
 
@@ -35,14 +41,8 @@ class Refused extends Error {
   }
 }
 
-interface AttemptIds {
-  rolloutId: string;
-  attemptId: string;
-}
-
-interface ChosenCall extends Pick<ModelCallOptions, "request" | "upstream" | "recording"> {
-  choose: ChooseRoute;
-}
+/** One try: null when nobody was reached and the call may be sent again. */
+type Send = (target: Target, isLastTry: boolean) => Promise<Response | null>;
 
 /** What happens behind each route. */
 export class CallDoors {
@@ -50,21 +50,26 @@ export class CallDoors {
   readonly recorder: Recorder;
   readonly surroundings: CallSurroundings;
   readonly #attempts: KnownAttempts;
-  readonly #store: SpanSink;
+  readonly #arrivals: Arrivals;
+  readonly #repeated = new RepeatedCalls();
+  readonly #held: HeldCalls;
   readonly #maxBodyBytes: number;
   readonly #attemptFlushTimeoutMs: number;
   #closed = false;
 
   constructor(options: ProxyOptions) {
-    const { store, log = silentLogger, now = Date.now, maxWaitingCalls } = options;
-    this.upstreams = createUpstreamTable(options.upstreams ?? [], options.random ?? Math.random);
-    this.recorder = new Recorder({
+    const { store, log = silentLogger, now = Date.now } = options;
+    const fetch = options.fetch ?? directFetch;
+    const ends = new AttemptEnds(store);
+    this.recorder = recorderOf(options, ends, (attempt) => this.#arrivals.settled(attempt));
+    this.#arrivals = new Arrivals({
       store,
-      log,
-      ...(maxWaitingCalls === undefined ? {} : { maxWaitingCalls }),
+      ends,
+      isAway: () => this.recorder.storeIsAway,
+      ...(options.storePatienceMs === undefined ? {} : { patienceMs: options.storePatienceMs }),
     });
     this.surroundings = {
-      fetch: options.fetch ?? directFetch,
+      fetch,
       counts: createCounts(),
       fingerprints: new Fingerprints(),
       log,
@@ -72,19 +77,53 @@ export class CallDoors {
       firstByteTimeoutMs: options.firstByteTimeoutMs ?? 600_000,
       maxAnswerBytes: options.maxAnswerBytes ?? 256 * 1024 * 1024,
     };
-    this.#attempts = createKnownAttempts({ store, now });
-    this.#store = store;
+    this.#held = new HeldCalls({
+      holdMs: options.holdMs ?? 0,
+      maxCalls: options.maxHeldCalls ?? 1_000,
+      maxBytes: options.maxHeldBytes ?? 256 * 1024 * 1024,
+    });
+    this.upstreams = new UpstreamTable(options.upstreams ?? [], {
+      fetch,
+      log,
+      random: options.random ?? Math.random,
+      holds: this.#held.holds,
+      firstPauseMs: options.firstPauseMs ?? 1_000,
+      onAvailable: () => this.#held.wake(),
+    });
+    this.#attempts = createKnownAttempts({ store });
     this.#maxBodyBytes = options.maxBodyBytes ?? defaultMaxBodyBytes;
     this.#attemptFlushTimeoutMs = options.attemptFlushTimeoutMs ?? 30_000;
   }
 
   statistics(): ProxyStatistics {
-    return { ...structuredClone(this.surroundings.counts), ...this.recorder.statistics() };
+    const { counts } = this.surroundings;
+    const recorded = this.recorder.statistics();
+    return {
+      ...structuredClone(counts),
+      ...recorded,
+      stale: counts.stale + recorded.callsFoundStale,
+      ...this.#held.statistics(),
+      servers: this.upstreams.report(),
+    };
   }
 
-  close(): void {
+  async flush(deadlineMs: number): Promise<void> {
+    if (await this.recorder.flush(deadlineMs)) return;
+    const { openCalls, waitingCalls, spooledCalls } = this.recorder.statistics();
+    const fields = { open: openCalls, in_memory: waitingCalls, on_disk: spooledCalls };
+    this.surroundings.log.warning("some calls are not stored yet", fields);
+  }
+
+  /** Calls that wait for a model server are refused now. */
+  refuseHeld(): void {
+    this.#held.stop();
+  }
+
+  async close(): Promise<void> {
     this.#closed = true;
-    this.recorder.close();
+    this.upstreams.close();
+    this.#held.stop();
+    await this.recorder.close();
   }
 
   models(context: Context): Response {
@@ -92,12 +131,15 @@ export class CallDoors {
     return context.json({ object: "list", data });
   }
 
-  /** A runner calls this before it ends the attempt, so that what it ends is complete. */
+  /**
+   * A runner calls this before it ends the attempt, so that what it ends is complete. With `?ends=true`, whatever comes
+   * from then on is late. Answered with 204 when the store has committed every call so far.
+   */
   async flushAttempt(context: Context): Promise<Response> {
     const rolloutId = context.req.param("rolloutId") ?? "";
     const attemptId = context.req.param("attemptId") ?? "";
+    if (context.req.query("ends") === "true") this.#attempts.seal({ rolloutId, attemptId });
     const stored = await this.recorder.flush(this.#attemptFlushTimeoutMs, rolloutId, attemptId);
-    this.#attempts.forget(rolloutId, attemptId);
     if (stored) return context.body(null, 204);
     return errorAnswer(
       504,
@@ -109,54 +151,129 @@ export class CallDoors {
   async record(context: Context, choose: ChooseRoute): Promise<Response> {
     return await this.#refusing(async () => {
       const ids = attemptIds(context);
-      if (ids === null) {
-        if (this.surroundings.counts.unattributed++ === 0) {
-          this.surroundings.log.warning("calls without a rollout and attempt are forwarded and not recorded");
-        }
-        const request = await this.#readRequest(context);
-        return await this.#forward(context, {
-          choose,
-          request,
-          upstream: this.#pickUpstream(request),
-          recording: null,
-        });
+      if (ids !== null) {
+        this.surroundings.counts.calls += 1;
+        return await this.#recorded(context, choose, ids);
       }
-      this.surroundings.counts.calls += 1;
-      return await this.#recorded(context, choose, ids);
+      if (this.surroundings.counts.unattributed++ === 0) {
+        this.surroundings.log.warning("calls without a rollout and attempt are forwarded and not recorded");
+      }
+      return await this.#unrecorded(context, (request, target, isLastTry) =>
+        this.#forward(context, choose, { request, target, recording: null, isLastTry }),
+      );
     });
   }
 
   async #recorded(context: Context, choose: ChooseRoute, ids: AttemptIds): Promise<Response> {
-    // Begun before anything is awaited, so that a flush which comes now waits for this call.
-    const open = this.recorder.begin(ids.rolloutId, ids.attemptId);
-    try {
-      const request = await this.#readRequest(context);
-      const upstream = this.#pickUpstream(request);
-      const identity = await this.#identify(ids);
-      return await this.#forward(context, { choose, request, upstream, recording: { identity, open } });
-    } catch (error) {
-      open.discard();
-      throw error;
+    let request: ModelRequest | undefined;
+    return await this.#patiently(context, async (mayWait) => {
+      // Begun before anything is awaited, so that a flush which comes now waits for this call; not while it is held.
+      const open = this.recorder.begin(ids.rolloutId, ids.attemptId);
+      try {
+        request ??= await this.#readRequest(context);
+        const { modelName } = request;
+        const wish = { modelName, rolloutId: ids.rolloutId, mayWait };
+        let answer: Response | null = null;
+        if (this.#isServed(wish)) {
+          await this.#admit(ids);
+          const { headers } = context.req.raw;
+          const repetition = this.#repeated.of(ids, request.text, headers);
+          const recording = { ids, arrival: this.#announce(ids), repetition, open };
+          const call = { request, recording };
+          answer = await this.#reach(wish, (target, isLastTry) =>
+            this.#forward(context, choose, { ...call, target, isLastTry }),
+          );
+        }
+        if (answer === null) open.discard();
+        return answer ?? request;
+      } catch (error) {
+        open.discard();
+        throw error;
+      }
+    });
+  }
+
+  async #unrecorded(
+    context: Context,
+    send: (request: ModelRequest, ...rest: Parameters<Send>) => ReturnType<Send>,
+  ): Promise<Response> {
+    const request = await this.#readRequest(context);
+    const { modelName } = request;
+    const rolloutId = attemptIds(context)?.rolloutId;
+    return await this.#patiently(context, async (mayWait) => {
+      const wish = { modelName, rolloutId, mayWait };
+      if (!this.#isServed(wish)) return request;
+      return (await this.#reach(wish, (...rest) => send(request, ...rest))) ?? request;
+    });
+  }
+
+  /** Tries until there is an answer; in between the call is held, and the last try is made without waiting. */
+  async #patiently(
+    context: Context,
+    attempt: (mayWait: boolean) => Promise<Response | ModelRequest>,
+  ): Promise<Response> {
+    const patience = this.#held.patience(context.req.raw.signal);
+    for (;;) {
+      const { changes } = this.#held;
+      const outcome = await attempt(!patience.isOver);
+      if (outcome instanceof Response) return outcome;
+      const end = await patience.wait(2 * outcome.text.length, changes);
+      if (end === "left") return new Response(null, { status: 499 });
+      if (end === "full" || end === "stopping") throw this.#notHeld(end);
     }
   }
 
-  #forward(context: Context, { choose, ...call }: ChosenCall): Promise<Response> {
+  /** Sends the call to one server; when that cannot be reached, to one other of the same model. */
+  async #reach(wish: Wish, send: Send): Promise<Response | null> {
+    const first = this.#choose(wish);
+    if (first === undefined) return null;
+    const answer = await send(first, !wish.mayWait && !this.upstreams.hasAnother(first));
+    if (answer !== null) return answer;
+    const second = this.#choose(wish);
+    if (second === undefined) return null;
+    if (second.health !== first.health) this.surroundings.counts.movedToAnother += 1;
+    return await send(second, !wish.mayWait);
+  }
+
+  /** Undefined only when the call may wait. */
+  #choose(wish: Wish): Target | undefined {
+    return this.#isServed(wish) ? this.upstreams.choose(wish) : undefined;
+  }
+
+  /** False when the call has to wait for a server. */
+  #isServed(wish: Wish): boolean {
+    if (this.upstreams.serves(wish)) return true;
+    const names = this.upstreams.names();
+    if (names.length > 0 && !names.includes(wish.modelName)) throw unknownModel(wish.modelName, names);
+    if (wish.mayWait) return false;
+    throw unavailable("no_upstream", "no model is being served now; try again");
+  }
+
+  #notHeld(end: HoldEnd): Refused {
+    if (this.#closed) return unavailable("closed", "the proxy is closing");
+    return end === "full"
+      ? unavailable("too_many_held", "too many calls wait for a model server; try again")
+      : unavailable("no_upstream", "no model is being served now, and the proxy is stopping; try again");
+  }
+
+  #forward(
+    context: Context,
+    choose: ChooseRoute,
+    call: Pick<ModelCallOptions, "request" | "target" | "recording" | "isLastTry">,
+  ): Promise<Response | null> {
     const { signal: client, headers: clientHeaders } = context.req.raw;
-    const route = choose(call.request, call.upstream, call.recording !== null);
+    const route = choose(call.request, call.target.upstream, call.recording !== null);
     return forwardModelCall({ ...call, route, surroundings: this.surroundings, clientHeaders, client });
   }
 
   async pass(context: Context, route: string): Promise<Response> {
     return await this.#refusing(async () => {
-      const request = await this.#readRequest(context);
-      return await passThrough({
-        surroundings: this.surroundings,
-        upstream: this.#pickUpstream(request),
-        route,
-        request,
-        clientHeaders: context.req.raw.headers,
-        client: context.req.raw.signal,
-      });
+      countUnrecorded(this.surroundings, route);
+      const { signal: client, headers: clientHeaders } = context.req.raw;
+      const common = { surroundings: this.surroundings, route, clientHeaders, client };
+      return await this.#unrecorded(context, (request, target, isLastTry) =>
+        passThrough({ ...common, request, target, isLastTry }),
+      );
     });
   }
 
@@ -193,42 +310,60 @@ export class CallDoors {
     );
   }
 
-  #pickUpstream({ modelName }: ModelRequest): Upstream {
-    const upstream = this.upstreams.pick(modelName);
-    if (upstream !== undefined) return upstream;
-    const names = this.upstreams.names();
-    if (names.length === 0) throw unavailable("no_upstream", "no model is being served now; try again");
-    const message = `model is ${JSON.stringify(modelName)}: this proxy serves ${names.join(", ")}`;
-    throw new Refused("unknown_model", errorAnswer(400, "model_not_found", message, { param: "model" }));
-  }
-
-  async #identify({ rolloutId, attemptId }: AttemptIds): Promise<CallIdentity> {
-    if (this.recorder.isFull()) {
+  /**
+   * An attempt that is known goes on while the store is away. A new one has to be asked about: without an answer it is
+   * refused, since nobody could say later whose call it was.
+   */
+  async #admit(ids: AttemptIds): Promise<void> {
+    if (this.recorder.refusesCalls()) {
       throw unavailable("recording_backlog", "the store has not taken earlier calls yet; try again");
     }
-    const { state, sequenceId } = await this.#askStore(rolloutId, attemptId);
-    if (state === "unknown") {
-      const message = `there is no attempt ${attemptId} of a rollout ${rolloutId}`;
-      throw new Refused("unknown_attempt", errorAnswer(404, "unknown_attempt", message));
-    }
-    if (state === "ended") this.surroundings.counts.stale += 1;
-    return { rolloutId, attemptId, sequenceId, stale: state === "ended" };
+    if (await this.#exists(ids)) return;
+    const message = `there is no attempt ${ids.attemptId} of a rollout ${ids.rolloutId}`;
+    throw new Refused("unknown_attempt", errorAnswer(404, "unknown_attempt", message));
   }
 
-  async #askStore(rolloutId: string, attemptId: string) {
+  async #exists(ids: AttemptIds): Promise<boolean> {
     try {
-      const state = await this.#attempts.stateOf(rolloutId, attemptId);
-      const sequenceId = state === "unknown" ? 0 : await this.#store.nextSequenceId(rolloutId, attemptId);
-      return { state, sequenceId };
+      return await this.#attempts.exists(ids);
     } catch (error) {
       this.surroundings.log.warning("the store cannot be asked about a call", { error: messageOf(error) });
       throw unavailable("store_unavailable", "the store cannot be reached; try again");
     }
   }
+
+  async #announce(ids: AttemptIds): Promise<Arrival> {
+    const sealed = this.#attempts.isSealed(ids);
+    const arrival = await this.#arrivals.announce(ids);
+    return { ...arrival, ended: sealed || arrival.ended };
+  }
+}
+
+function recorderOf(
+  { store, log = silentLogger, spool, maxWaitingCalls, storePatienceMs, whenFull }: ProxyOptions,
+  ends: AttemptEnds,
+  onSettled: (attempt: string) => void,
+): Recorder {
+  const late = new LateAnswers({ store, ends });
+  return new Recorder({
+    store,
+    log,
+    spool: spool === undefined ? undefined : new Spool({ ...spool, log }),
+    complete: (calls) => late.complete(calls),
+    onSettled,
+    ...(whenFull === undefined ? {} : { whenFull }),
+    ...(maxWaitingCalls === undefined ? {} : { maxWaitingCalls }),
+    ...(storePatienceMs === undefined ? {} : { patienceMs: storePatienceMs }),
+  });
 }
 
 function unavailable(reason: Refusal, message: string): Refused {
   return new Refused(reason, errorAnswer(503, reason, message, { retryAfterSeconds: 5 }));
+}
+
+function unknownModel(modelName: string, names: string[]): Refused {
+  const message = `model is ${JSON.stringify(modelName)}: this proxy serves ${names.join(", ")}`;
+  return new Refused("unknown_model", errorAnswer(400, "model_not_found", message, { param: "model" }));
 }
 
 /** From the path, else from the headers; null when the call names no attempt. */

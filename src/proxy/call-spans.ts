@@ -1,7 +1,7 @@
-import { inexactReason } from "../chat/answer.ts";
 import { attributeKeys, spanNames } from "../protocol/semconv.ts";
 import type { Attributes, Span, SpanContext, SpanEvent } from "../protocol/types.ts";
 import type { CallRecord } from "./call-record.ts";
+import { inexactCallReason } from "./inexact-call.ts";
 import { litellmAttributes } from "./litellm-attributes.ts";
 import { rawAttributes } from "./raw-attributes.ts";
 
@@ -19,7 +19,7 @@ export function callSpans(record: CallRecord): Span[] {
 }
 
 function ownAttributes(record: CallRecord): Attributes {
-  const reason = inexactReason(record);
+  const reason = inexactCallReason(record);
   return {
     [attributeKeys.checkpoint]: record.upstream.checkpoint,
     [attributeKeys.streamed]: record.request.streamed,
@@ -27,6 +27,7 @@ function ownAttributes(record: CallRecord): Attributes {
     ...(reason === null ? {} : { [attributeKeys.inexactReason]: reason }),
     ...(record.abortedByClient ? { [attributeKeys.aborted]: true } : {}),
     ...(record.identity.stale ? { [attributeKeys.stale]: true } : {}),
+    ...(record.identity.retry > 0 ? { [attributeKeys.retry]: record.identity.retry } : {}),
   };
 }
 

@@ -1,10 +1,13 @@
+import type { HeldStatistics } from "./held-calls.ts";
 import type { RecorderStatistics } from "./recorder.ts";
+import type { ServerReport } from "./upstream-table.ts";
 
 export const refusals = [
   "bad_request",
   "unknown_model",
   "unknown_attempt",
   "no_upstream",
+  "too_many_held",
   "store_unavailable",
   "recording_backlog",
   "closed",
@@ -22,16 +25,22 @@ export interface ProxyCounts {
   abortedByClient: number;
   /** Calls to attempts that had already ended. */
   stale: number;
+  /** Calls that a client tried again. */
+  repeated: number;
   /** Answered calls whose ids cannot be trusted, by reason. */
   inexact: { [reason: string]: number };
   /** Calls that name no attempt: forwarded, not recorded. */
   unattributed: number;
   /** Calls of other routes, forwarded and not recorded, by route. */
   unrecorded: { [route: string]: number };
+  /** Calls that one server could not be reached for, and another of the same model got. */
+  movedToAnother: number;
   refused: { [reason in Refusal]: number };
 }
 
-export type ProxyStatistics = ProxyCounts & RecorderStatistics;
+export interface ProxyStatistics extends ProxyCounts, RecorderStatistics, HeldStatistics {
+  servers: ServerReport[];
+}
 
 export function createCounts(): ProxyCounts {
   return {
@@ -41,9 +50,11 @@ export function createCounts(): ProxyCounts {
     failedBy: {},
     abortedByClient: 0,
     stale: 0,
+    repeated: 0,
     inexact: {},
     unattributed: 0,
     unrecorded: {},
+    movedToAnother: 0,
     refused: Object.fromEntries(refusals.map((reason) => [reason, 0])) as ProxyCounts["refused"],
   };
 }

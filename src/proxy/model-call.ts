@@ -1,4 +1,3 @@
-import { inexactReason } from "../chat/answer.ts";
 import type { AnswerReader } from "../chat/answer-reader.ts";
 import { parseObject } from "../chat/answer-reader.ts";
 import type { CallFailure } from "../chat/call-failure.ts";
@@ -10,6 +9,8 @@ import { relayedHeaders } from "../chat/relayed-headers.ts";
 import type { DirectFetch } from "../client/loopback-fetch.ts";
 import type { Logger } from "../log.ts";
 import type { JsonObject } from "../protocol/types.ts";
+import type { Arrival } from "./arrivals.ts";
+import type { AttemptIds } from "./attempt-key.ts";
 import type { CallIdentity, CallRecord } from "./call-record.ts";
 import { callSpans } from "./call-spans.ts";
 import type { ProxyCounts } from "./counts.ts";
@@ -17,9 +18,12 @@ import { countIn } from "./counts.ts";
 import { errorAnswer } from "./error-answer.ts";
 import type { RecordedRoute } from "./recorded-route.ts";
 import type { OpenCall } from "./recorder.ts";
+import type { Repetition } from "./repeated-calls.ts";
 import type { Fingerprints } from "./fingerprints.ts";
-import { forwardedRequestHeaders, UpstreamCall } from "./upstream-call.ts";
-import type { Upstream } from "./upstreams.ts";
+import { inexactCallReason } from "./inexact-call.ts";
+import { withoutKey } from "./provider-key.ts";
+import { forwardedRequestHeaders, UpstreamCall, wasNeverReached } from "./upstream-call.ts";
+import type { Target } from "./upstream-table.ts";
 
 export interface CallSurroundings {
   fetch: DirectFetch;
@@ -34,12 +38,22 @@ export interface CallSurroundings {
 export interface ModelCallOptions {
   surroundings: CallSurroundings;
   route: RecordedRoute;
-  upstream: Upstream;
+  target: Target;
   request: ModelRequest;
   clientHeaders: Headers;
   client: AbortSignal;
   /** Null: forwarded, not recorded. */
-  recording: { identity: CallIdentity; open: OpenCall } | null;
+  recording: CallRecording | null;
+  /** It fails when nobody is reached; else it may be sent again. */
+  isLastTry: boolean;
+}
+
+export interface CallRecording {
+  ids: AttemptIds;
+  /** What the store says of the call: the record waits for it, the call does not. Never fails. */
+  arrival: Promise<Arrival>;
+  repetition: Repetition;
+  open: OpenCall;
 }
 
 interface CallEnd {
@@ -48,8 +62,11 @@ interface CallEnd {
   failure?: CallFailure | null;
 }
 
-/** Forwards one call, and hands the record on when it is over. The agent never waits for the record. */
-export async function forwardModelCall(options: ModelCallOptions): Promise<Response> {
+/**
+ * Forwards one call, and hands the record on when it is over. The agent never waits for the record. Null when no server
+ * was reached and this was not the last try: then nothing is recorded.
+ */
+export async function forwardModelCall(options: ModelCallOptions): Promise<Response | null> {
   return await new ModelCall(options).forward();
 }
 
@@ -59,33 +76,42 @@ class ModelCall {
   readonly #requestText: string;
   readonly #startTime: number;
   #over = false;
+  #reached = true;
 
   constructor(options: ModelCallOptions) {
-    const { surroundings, route, request, upstream, recording } = options;
+    const { surroundings, route, request, target, recording } = options;
     this.#options = options;
     this.#startTime = surroundings.now() / 1000;
-    this.#requestText = route.requestText(request, upstream, recording !== null);
+    this.#requestText = route.requestText(request, target.upstream, recording !== null);
     this.#exchange = new UpstreamCall(options.client, surroundings.firstByteTimeoutMs);
   }
 
-  async forward(): Promise<Response> {
+  async forward(): Promise<Response | null> {
     try {
       const response = await this.#send();
+      if (response.status < 500) this.#options.target.health.responded();
       const streamed = response.headers.get("content-type")?.startsWith("text/event-stream") === true;
       if (response.ok && streamed && response.body !== null)
         return this.#relayStream(response, response.body);
       return await this.#relayWhole(response);
     } catch (error) {
-      return this.#fail(this.#exchange.failureOf(error));
+      if (!wasNeverReached(error)) return this.#fail(this.#exchange.failureOf(error));
+      const { target, isLastTry } = this.#options;
+      const failure = this.#exchange.failureOf(error);
+      this.#reached = false;
+      target.health.notReached(failure.message);
+      if (isLastTry) return this.#fail(failure);
+      this.#exchange.end();
+      return null;
     }
   }
 
   #send(): Promise<Response> {
-    const { surroundings, route, upstream, clientHeaders } = this.#options;
+    const { surroundings, route, target, clientHeaders } = this.#options;
     const headers = forwardedRequestHeaders(clientHeaders);
     headers.set("content-type", "application/json");
     const request = { method: "POST", headers, body: this.#requestText };
-    return this.#exchange.send(surroundings.fetch, upstream, route.upstreamPath, request);
+    return this.#exchange.send(surroundings.fetch, target.upstream, route.upstreamPath, request);
   }
 
   #relayStream(response: Response, body: ReadableStream<Uint8Array>): Response {
@@ -118,8 +144,8 @@ class ModelCall {
     const body = answerText === null ? null : parseObject(answerText);
     if (!response.ok || body === null || answerText === null) {
       this.#end({ failure: answerFailure(response, body, answerText) });
-      const shown = answerText === null ? undefined : this.#options.route.errorText?.(answerText);
-      return new Response(shown ?? (bytes as Uint8Array<ArrayBuffer>), { status: response.status, headers });
+      const shown = answerText === null ? (bytes as Uint8Array<ArrayBuffer>) : this.#errorText(answerText);
+      return new Response(shown, { status: response.status, headers });
     }
     const reader = this.#reader();
     const shown = reader.whole(answerText, body);
@@ -127,9 +153,15 @@ class ModelCall {
     return new Response(shown, { status: response.status, headers });
   }
 
+  #errorText(answerText: string): string {
+    const { route, target } = this.#options;
+    const text = withoutKey(answerText, target.upstream);
+    return route.errorText?.(text) ?? text;
+  }
+
   #reader(): AnswerReader {
-    const { surroundings, route, request, upstream, recording } = this.#options;
-    const fingerprint = surroundings.fingerprints.of(upstream);
+    const { surroundings, route, request, target, recording } = this.#options;
+    const fingerprint = surroundings.fingerprints.of(target.upstream);
     return route.reader(request, { recorded: recording !== null, fingerprint });
   }
 
@@ -144,17 +176,18 @@ class ModelCall {
   }
 
   #end(
-    { answerText = null, answer = null, failure = null }: CallEnd,
+    { answerText = null, answer = null, failure: given = null }: CallEnd,
     aborted = this.#exchange.clientLeft,
   ): void {
     if (this.#over) return;
     this.#over = true;
     this.#exchange.end();
-    const { recording, route, request, upstream, surroundings } = this.#options;
+    const { recording, route, request, target, surroundings } = this.#options;
+    const { upstream, health } = target;
+    const failure = given && { ...given, message: withoutKey(given.message, upstream) };
+    if (this.#reached) health.ended(failure, aborted);
     if (recording === null) return;
-    const { identity, open } = recording;
-    const record: CallRecord = {
-      identity,
+    const call: FinishedCall = {
       upstream,
       request,
       chatBody: route.chatBody(request.body),
@@ -166,28 +199,47 @@ class ModelCall {
       startTime: this.#startTime,
       endTime: surroundings.now() / 1000,
     };
-    countCall(record, surroundings);
+    recording.repetition.ended({ failed: aborted || failure !== null });
+    countCall(call, recording, surroundings);
     const bytes = 4 * (this.#requestText.length + (answerText?.length ?? 0));
     // After the answer: making the spans of a long conversation takes a while.
-    setImmediate(() => open.record(() => callSpans(record), bytes));
+    setImmediate(() => void record(call, recording, { counts: surroundings.counts, bytes }));
   }
 }
 
-function countCall(record: CallRecord, { counts, log }: CallSurroundings): void {
-  const { identity, failure } = record;
+type FinishedCall = Omit<CallRecord, "identity">;
+
+async function record(
+  call: FinishedCall,
+  { ids, arrival, repetition, open }: CallRecording,
+  { counts, bytes }: { counts: ProxyCounts; bytes: number },
+): Promise<void> {
+  const { sequenceId, ended } = await arrival;
+  if (ended) counts.stale += 1;
+  const identity: CallIdentity = { ...ids, sequenceId, stale: ended, retry: repetition.count };
+  open.record(() => callSpans({ ...call, identity }), bytes);
+}
+
+function countCall(
+  record: FinishedCall,
+  { ids, repetition }: CallRecording,
+  { counts, log }: CallSurroundings,
+): void {
+  const { failure } = record;
+  if (repetition.count > 0) counts.repeated += 1;
   if (record.request.streamed) counts.streamed += 1;
   if (record.abortedByClient) counts.abortedByClient += 1;
   else if (failure !== null) {
     counts.failed += 1;
     countIn(counts.failedBy, failure.type);
-    const { rolloutId: rollout_id, attemptId: attempt_id } = identity;
+    const { rolloutId: rollout_id, attemptId: attempt_id } = ids;
     const fields = { rollout_id, attempt_id, type: failure.type, message: failure.message };
     // A server that is down fails hundreds of calls for one reason.
     if (counts.failedBy[failure.type] === 1) {
       log.warning("a model call failed; more of this type are in the log only", fields);
     } else log.info("a model call failed", fields);
   } else {
-    const reason = inexactReason(record);
+    const reason = inexactCallReason(record);
     if (reason !== null) countIn(counts.inexact, reason);
   }
 }

@@ -1,11 +1,14 @@
+import { answerFailure, noAnswer } from "../chat/call-failure.ts";
+import { readLimited } from "../chat/limited-body.ts";
 import { relayedHeaders } from "../chat/relayed-headers.ts";
 import type { ModelRequest } from "../chat/model-request.ts";
 import { withMembers } from "../protocol/json-text.ts";
 import type { CallSurroundings } from "./model-call.ts";
 import { countIn } from "./counts.ts";
 import { errorAnswer } from "./error-answer.ts";
-import { forwardedRequestHeaders, UpstreamCall } from "./upstream-call.ts";
-import type { Upstream } from "./upstreams.ts";
+import { withoutKey } from "./provider-key.ts";
+import { forwardedRequestHeaders, UpstreamCall, wasNeverReached } from "./upstream-call.ts";
+import type { Target } from "./upstream-table.ts";
 
 /** Routes that ask a model and change nothing; a model server's administration is not among them. */
 export const passedRoutes = [
@@ -16,20 +19,28 @@ export const passedRoutes = [
   "moderations",
 ] as const;
 
-/** Forwarded with the model's name replaced and nothing recorded. */
-export async function passThrough(options: {
+export interface PassThroughOptions {
   surroundings: CallSurroundings;
-  upstream: Upstream;
+  target: Target;
   route: string;
   request: ModelRequest;
   clientHeaders: Headers;
   client: AbortSignal;
-}): Promise<Response> {
-  const { surroundings, upstream, route, request, clientHeaders, client } = options;
-  countIn(surroundings.counts.unrecorded, route);
-  if (surroundings.counts.unrecorded[route] === 1) {
-    surroundings.log.warning("calls of this route are forwarded and not recorded", { route });
+  /** It fails when nobody is reached; else it may be sent again. */
+  isLastTry: boolean;
+}
+
+export function countUnrecorded({ counts, log }: CallSurroundings, route: string): void {
+  countIn(counts.unrecorded, route);
+  if (counts.unrecorded[route] === 1) {
+    log.warning("calls of this route are forwarded and not recorded", { route });
   }
+}
+
+/** Forwarded with the model's name replaced and nothing recorded; null when it may be sent again. */
+export async function passThrough(options: PassThroughOptions): Promise<Response | null> {
+  const { surroundings, target, route, request, clientHeaders, client, isLastTry } = options;
+  const { upstream, health } = target;
   const exchange = new UpstreamCall(client, surroundings.firstByteTimeoutMs);
   try {
     const response = await exchange.send(surroundings.fetch, upstream, `/${route}`, {
@@ -38,19 +49,49 @@ export async function passThrough(options: {
       body: withMembers(request.text, { model: JSON.stringify(upstream.model) }),
     });
     exchange.firstByteCame();
-    const body = response.body === null ? null : relayed(response.body, exchange);
+    if (response.status < 500) health.responded();
+    if (!response.ok) return await relayedError(response, exchange, options);
+    const body = response.body === null ? null : relayed(response.body, exchange, target);
     return new Response(body, { status: response.status, headers: relayedHeaders(response.headers) });
   } catch (error) {
     exchange.end();
-    if (exchange.clientLeft) return new Response(null, { status: 499 });
     const failure = exchange.failureOf(error);
+    if (!wasNeverReached(error)) health.ended(failure, exchange.clientLeft);
+    else {
+      health.notReached(failure.message);
+      if (!isLastTry) return null;
+    }
+    if (exchange.clientLeft) return new Response(null, { status: 499 });
     return errorAnswer(failure.type === "upstream_timeout" ? 504 : 502, failure.type, failure.message);
   }
 }
 
-function relayed(body: ReadableStream<Uint8Array>, exchange: UpstreamCall): ReadableStream<Uint8Array> {
+async function relayedError(
+  response: Response,
+  exchange: UpstreamCall,
+  { target: { upstream, health }, surroundings }: PassThroughOptions,
+): Promise<Response> {
+  const bytes = await readLimited(response.body, surroundings.maxAnswerBytes);
+  exchange.end();
+  health.ended(answerFailure(response, null, null), exchange.clientLeft);
+  if (bytes === null) {
+    const { type, message } = noAnswer("the answer of the model server is too large");
+    return errorAnswer(502, type, message);
+  }
+  const text = withoutKey(new TextDecoder().decode(bytes), upstream);
+  return new Response(text, { status: response.status, headers: relayedHeaders(response.headers) });
+}
+
+function relayed(
+  body: ReadableStream<Uint8Array>,
+  exchange: UpstreamCall,
+  { health }: Target,
+): ReadableStream<Uint8Array> {
   const { readable, writable } = new TransformStream<Uint8Array, Uint8Array>();
-  const end = () => exchange.end();
-  body.pipeTo(writable).then(end, end);
+  const end = (error?: unknown) => {
+    exchange.end();
+    health.ended(error === undefined ? null : exchange.failureOf(error), exchange.clientLeft);
+  };
+  body.pipeTo(writable).then(() => end(), end);
   return readable;
 }

@@ -10,7 +10,7 @@ import { passedRoutes } from "./pass-through.ts";
 import { recordedRoutes } from "./recorded-routes.ts";
 import type { Upstream } from "./upstreams.ts";
 
-export type SpanSink = Pick<StoreApi, "nextSequenceId" | "addSpans" | "queryAttempts">;
+export type SpanSink = Pick<StoreApi, "nextSequenceId" | "addSpans" | "queryAttempts" | "queryRollouts">;
 
 export interface ProxyOptions {
   store: SpanSink;
@@ -18,25 +18,39 @@ export interface ProxyOptions {
   log?: Logger;
   /** Unix milliseconds. */
   now?: () => number;
-  /** At least 0, below 1: picks among upstreams of one name. */
+  /** At least 0, below 1: picks among upstreams of one name for calls of no rollout. */
   random?: () => number;
+  /** How long a call waits for a model server that is away or gets new weights; 0 when absent. */
+  holdMs?: number;
+  maxHeldCalls?: number;
+  maxHeldBytes?: number;
+  /** Before a model server that has failed is tried again; grows each time. */
+  firstPauseMs?: number;
   fetch?: DirectFetch;
   maxBodyBytes?: number;
   maxAnswerBytes?: number;
   firstByteTimeoutMs?: number;
   attemptFlushTimeoutMs?: number;
-  /** How many answered calls may wait for a store that is away before new ones are refused. */
+  /** Where recorded calls wait while the store is away, up to a limit; without it, they wait in memory. */
+  spool?: { folder: string; store: string; maxBytes: number };
+  /** How many calls may wait in memory. */
   maxWaitingCalls?: number;
+  /** What happens at the limit: new calls are refused, or the calls that cannot be kept are lost and counted. */
+  whenFull?: "refuse" | "drop";
+  /** How long the store may take before calls are recorded without it. */
+  storePatienceMs?: number;
 }
 
 export interface RecordingProxy {
   app: Hono;
-  /** Atomic and live: calls in flight finish where they are. With an empty list, calls get 503. */
+  /** Atomic and live: calls in flight finish where they are. With an empty list, calls are held, then get 503. */
   setUpstreams(list: Upstream[]): void;
   statistics(): ProxyStatistics;
-  /** Returns when every call so far is stored, or the time is up. */
+  /** Returns when every call so far is stored, or, with a warning, when the time is up. */
   flush(deadlineMs: number): Promise<void>;
-  /** Refuses new calls; what the store has not taken by then is lost, counted and logged. */
+  /** Calls that wait for a model server are refused now, for their connections are about to end. */
+  refuseHeld(): void;
+  /** Refuses new calls; what the store has not taken by then stays on disk, or is lost, counted and logged. */
   close(): Promise<void>;
 }
 
@@ -46,7 +60,8 @@ export function createProxy(options: ProxyOptions): RecordingProxy {
     app: proxyApp(doors),
     setUpstreams: (list) => doors.upstreams.set(list),
     statistics: () => doors.statistics(),
-    flush: async (deadlineMs) => void (await doors.recorder.flush(deadlineMs)),
+    flush: (deadlineMs) => doors.flush(deadlineMs),
+    refuseHeld: () => doors.refuseHeld(),
     close: async () => doors.close(),
   };
 }
@@ -55,6 +70,7 @@ export function createProxy(options: ProxyOptions): RecordingProxy {
 function proxyApp(doors: CallDoors): Hono {
   const app = new Hono();
   app.get("/health", (context) => context.json({ status: "ok" }));
+  app.get("/statistics", (context) => context.json(doors.statistics()));
   const attempt = "/rollout/:rolloutId/attempt/:attemptId";
   app.post(`${attempt}/flush`, (context) => doors.flushAttempt(context));
   for (const prefix of ["", attempt]) {

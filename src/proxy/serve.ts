@@ -10,7 +10,7 @@ export interface ServedProxy {
 }
 
 export function serveProxy(options: {
-  proxy: Pick<RecordingProxy, "app">;
+  proxy: Pick<RecordingProxy, "app" | "refuseHeld">;
   hostname: string;
   port: number;
   maxBodyBytes?: number;
@@ -38,7 +38,9 @@ export function serveProxy(options: {
     port: server.port ?? port,
     stop: async (graceMs = 10_000) => {
       const cut = setTimeout(() => void server.stop(true), graceMs);
-      await server.stop();
+      const stopped = server.stop();
+      proxy.refuseHeld();
+      await stopped;
       clearTimeout(cut);
     },
   };

@@ -67,6 +67,22 @@ export class UpstreamCall {
   }
 }
 
+/** What `fetch` says when there was no connection: nobody can have seen the request. */
+const unreachedCodes = new Set([
+  "ECONNREFUSED",
+  "ENOTFOUND",
+  "EAI_AGAIN",
+  "ENETUNREACH",
+  "EHOSTUNREACH",
+  // Of a Unix socket.
+  "ENOENT",
+]);
+
+/** The call that failed like this never reached a server, so it may be sent again. */
+export function wasNeverReached(error: unknown): boolean {
+  return error instanceof Error && unreachedCodes.has(String((error as { code?: unknown }).code));
+}
+
 const requestHeaders = ["content-type", "accept", "x-request-id", "traceparent", "tracestate"];
 
 export function forwardedRequestHeaders(headers: Headers): Headers {

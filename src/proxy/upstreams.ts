@@ -29,55 +29,18 @@ export interface Upstream {
   samplingDefaults?: { [name: string]: number };
 }
 
-export interface UpstreamTable {
-  /** Replaces the list at once. Whoever picked from the old list keeps what it got. */
-  set(list: readonly Upstream[]): void;
-  pick(modelName: string): Upstream | undefined;
-  names(): string[];
-}
-
-export function createUpstreamTable(initial: readonly Upstream[], random: () => number): UpstreamTable {
-  let upstreams = initial.map(checked);
-  return {
-    set(list) {
-      upstreams = list.map(checked);
-    },
-    pick(modelName) {
-      return pickByWeight(
-        upstreams.filter((upstream) => upstream.modelName === modelName),
-        random(),
-      );
-    },
-    names: () => [...new Set(upstreams.map(({ modelName }) => modelName))],
-  };
-}
-
 export function asksForTokenIds({ returnTokenIds, provider }: Upstream): boolean {
   return returnTokenIds ?? provider === "hosted_vllm";
 }
 
-/** `point` is at least 0 and below 1. */
-function pickByWeight(group: readonly Upstream[], point: number): Upstream | undefined {
-  const total = group.reduce((sum, upstream) => sum + weightOf(upstream), 0);
-  let left = point * total;
-  for (const upstream of group) {
-    left -= weightOf(upstream);
-    if (left < 0) return upstream;
-  }
-  // Rounding may leave a last crumb.
-  return group.findLast((upstream) => weightOf(upstream) > 0);
-}
-
-function weightOf({ weight = 1 }: Upstream): number {
-  return weight;
-}
-
-function checked(upstream: Upstream): Readonly<Upstream> {
+/** The same, with its address in one form; an error names what is wrong. */
+export function checkUpstream(upstream: Upstream): Readonly<Upstream> {
   for (const field of ["modelName", "model", "checkpoint"] as const) {
     if (upstream[field] === "") throw new UsageError(`upstream: ${field} is empty`);
   }
-  if (!(weightOf(upstream) >= 0 && Number.isFinite(weightOf(upstream)))) {
-    throw new UsageError(`upstream: weight is ${upstream.weight}`, "It is a number of at least 0.");
+  const { weight = 1 } = upstream;
+  if (!(weight >= 0 && Number.isFinite(weight))) {
+    throw new UsageError(`upstream: weight is ${weight}`, "It is a number of at least 0.");
   }
   const baseUrl = upstream.baseUrl.replace(/\/$/, "");
   if (!URL.canParse(baseUrl) || !/^https?:.*\/v1$/.test(baseUrl)) {

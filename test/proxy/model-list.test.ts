@@ -1,7 +1,10 @@
 import { afterEach, describe, expect, test } from "bun:test";
 import fc from "fast-check";
+import { directFetch } from "../../src/client/loopback-fetch.ts";
+import { silentLogger } from "../../src/log.ts";
 import { parseModelList } from "../../src/proxy/model-list.ts";
-import { createUpstreamTable, type Upstream } from "../../src/proxy/upstreams.ts";
+import { UpstreamTable } from "../../src/proxy/upstream-table.ts";
+import type { Upstream } from "../../src/proxy/upstreams.ts";
 import { type FakeVllm, replyAs, startFakeVllm } from "../helpers/fake-vllm.ts";
 import { type ProxyFixture, startProxyFixture } from "../helpers/proxy-fixture.ts";
 
@@ -95,11 +98,18 @@ describe("refusals name the place and what to do", () => {
 describe("entries of one name", () => {
   const shares = (upstreams: Upstream[]) => {
     let point = 0;
-    const table = createUpstreamTable(upstreams, () => point);
+    const table = new UpstreamTable(upstreams, {
+      fetch: directFetch,
+      log: silentLogger,
+      random: () => point,
+      holds: false,
+      firstPauseMs: 1_000,
+      onAvailable() {},
+    });
     const counts: Record<string, number> = {};
     for (let step = 0; step < 1_000; step++) {
       point = step / 1_000;
-      const { checkpoint } = table.pick("Qwen3-4B-Instruct")!;
+      const { checkpoint } = table.choose({ modelName: "Qwen3-4B-Instruct", mayWait: false })!.upstream;
       counts[checkpoint] = (counts[checkpoint] ?? 0) + 1;
     }
     return counts;
@@ -202,7 +212,7 @@ describe("through the proxy", () => {
     const openai = await asked({}, "openai");
     expect(openai.requests).toEqual([undefined, undefined]);
     expect(openai.usage).toEqual({ include_usage: true });
-    expect(openai.attributes[0]).toMatchObject({ "agl.call.inexact_reason": "no_prompt_token_ids" });
+    expect(openai.attributes[0]).toMatchObject({ "agl.call.inexact_reason": "server_gives_no_token_ids" });
     expect(Object.keys(openai.attributes[0]!)).toContain("llm.openai.choices");
     expect(Object.keys(openai.attributes[0]!)).not.toContain("llm.openai.extra_body");
   });

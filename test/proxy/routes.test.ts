@@ -257,12 +257,13 @@ test("a model server on a Unix socket", async () => {
   }
 });
 
-test("several upstreams of one name share its calls; the agent's key goes to none", async () => {
+test("several upstreams of one name share the calls of no rollout; the agent's key goes to none", async () => {
   const other = startFakeVllm((request) => replyAs(request, reply));
   try {
     const { post, proxy, vllm } = start();
     proxy.setUpstreams([upstreamOf(vllm), upstreamOf(other)]);
-    for (let call = 0; call < 30; call += 1) await post({}, { headers: { authorization: "Bearer agent" } });
+    const options = { path: "/v1/chat/completions", headers: { authorization: "Bearer agent" } };
+    for (let call = 0; call < 30; call += 1) await post({}, options);
     expect(vllm.requests.length).toBeGreaterThan(0);
     expect(other.requests.length).toBeGreaterThan(0);
     expect(vllm.requests.every(({ headers }) => headers.get("authorization") === null)).toBe(true);
