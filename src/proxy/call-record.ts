@@ -1,15 +1,16 @@
 import type { CallEnd } from "../chat/answer.ts";
 import type { ModelRequest } from "../chat/model-request.ts";
+import type { AttemptIds } from "./attempt-key.ts";
 import type { JsonObject } from "../protocol/types.ts";
 import type { Upstream } from "./upstreams.ts";
 
 /** Whose call it is, and its place among the spans of the rollout. */
-export interface CallIdentity {
-  rolloutId: string;
-  attemptId: string;
+export interface CallIdentity extends AttemptIds {
   sequenceId: number;
   /** The attempt had already ended when the call came. */
   stale: boolean;
+  /** How often the client had tried this call before. */
+  retry: number;
 }
 
 /** Everything there is to say about one call, once it is over. */

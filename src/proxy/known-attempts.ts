@@ -1,79 +1,92 @@
-import { StoreRequestError } from "../errors.ts";
-import type { AttemptStatus } from "../protocol/enums.ts";
+import { AglError, StoreRequestError } from "../errors.ts";
 import type { StoreApi } from "../protocol/store-api.ts";
+import { attemptKey, type AttemptIds } from "./attempt-key.ts";
 
-export type AttemptState = "unknown" | "running" | "ended";
-
+/** The attempts that exist, so that nobody writes into a rollout that is not there; and those that were sealed. */
 export interface KnownAttempts {
-  stateOf(rolloutId: string, attemptId: string): Promise<AttemptState>;
-  /** The next call asks the store again. */
-  forget(rolloutId: string, attemptId: string): void;
+  /** From memory where it can be: an attempt that exists goes on existing. */
+  exists(ids: AttemptIds): Promise<boolean>;
+  /** Its runner ends it: whatever comes from now on is late. */
+  seal(ids: AttemptIds): void;
+  isSealed(ids: AttemptIds): boolean;
 }
 
-interface Entry {
-  state: AttemptState;
-  askedAt: number;
-}
-
-const endedStatuses: readonly AttemptStatus[] = ["failed", "succeeded", "timeout"];
-
-/**
- * Whether a call's ids exist, so that nobody writes into a rollout that is not there. What the store said holds
- * for `freshMs`; an attempt that ends in between is noticed then, so it is short: a late call has to be marked as one.
- */
 export function createKnownAttempts(options: {
   store: Pick<StoreApi, "queryAttempts">;
-  now: () => number;
   maxEntries?: number;
-  freshMs?: number;
+  patienceMs?: number;
 }): KnownAttempts {
-  const { store, now, maxEntries = 10_000, freshMs = 1_000 } = options;
-  const entries = new Map<string, Entry>();
-  const asking = new Map<string, Promise<AttemptState>>();
+  const { store, maxEntries = 10_000, patienceMs = 10_000 } = options;
+  const known = new BoundedSet(maxEntries);
+  const sealed = new BoundedSet(maxEntries);
+  const asking = new Map<string, Promise<boolean>>();
 
-  const ask = async (key: string, rolloutId: string, attemptId: string): Promise<AttemptState> => {
-    const state = await askStore(store, rolloutId, attemptId);
-    entries.delete(key);
-    if (state !== "unknown") entries.set(key, { state, askedAt: now() });
-    const oldest = entries.keys().next().value;
-    if (entries.size > maxEntries && oldest !== undefined) entries.delete(oldest);
-    return state;
+  const ask = async (key: string, ids: AttemptIds): Promise<boolean> => {
+    const exists = await askStore(store, ids);
+    if (exists) known.add(key);
+    return exists;
   };
 
   return {
-    async stateOf(rolloutId, attemptId) {
-      const key = keyOf(rolloutId, attemptId);
-      const entry = entries.get(key);
-      if (entry !== undefined && now() - entry.askedAt < freshMs) return entry.state;
+    async exists(ids) {
+      const key = attemptKey(ids);
+      if (known.has(key)) return true;
       let question = asking.get(key);
       if (question === undefined) {
-        question = ask(key, rolloutId, attemptId).finally(() => asking.delete(key));
+        question = ask(key, ids).finally(() => asking.delete(key));
         asking.set(key, question);
       }
-      return await question;
+      return await inTime(question, patienceMs);
     },
-    forget: (rolloutId, attemptId) => void entries.delete(keyOf(rolloutId, attemptId)),
+    seal: (ids) => sealed.add(attemptKey(ids)),
+    isSealed: (ids) => sealed.has(attemptKey(ids)),
   };
+}
+
+/** A store that hangs must not keep an agent for minutes. */
+async function inTime<Value>(answer: Promise<Value>, limitMs: number): Promise<Value> {
+  const { promise: late, reject } = Promise.withResolvers<never>();
+  const message = `the store has not answered for ${limitMs / 1000} s`;
+  const timer = setTimeout(() => reject(new AglError("store", message)), limitMs);
+  try {
+    return await Promise.race([answer, late]);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+/** Forgets what was not looked at for longest. */
+class BoundedSet {
+  readonly #keys = new Set<string>();
+  readonly #max: number;
+
+  constructor(max: number) {
+    this.#max = max;
+  }
+
+  add(key: string): void {
+    this.#keys.delete(key);
+    this.#keys.add(key);
+    const oldest = this.#keys.values().next().value;
+    if (this.#keys.size > this.#max && oldest !== undefined) this.#keys.delete(oldest);
+  }
+
+  has(key: string): boolean {
+    if (!this.#keys.has(key)) return false;
+    this.add(key);
+    return true;
+  }
 }
 
 async function askStore(
   store: Pick<StoreApi, "queryAttempts">,
-  rolloutId: string,
-  attemptId: string,
-): Promise<AttemptState> {
-  let attempts;
+  { rolloutId, attemptId }: AttemptIds,
+): Promise<boolean> {
   try {
-    attempts = (await store.queryAttempts(rolloutId)).items;
+    const { items } = await store.queryAttempts(rolloutId);
+    return items.some((attempt) => attempt.attempt_id === attemptId);
   } catch (error) {
-    if (error instanceof StoreRequestError && error.status === 404) return "unknown";
+    if (error instanceof StoreRequestError && error.status === 404) return false;
     throw error;
   }
-  const attempt = attempts.find((item) => item.attempt_id === attemptId);
-  if (attempt === undefined) return "unknown";
-  const latest = attempts.every((item) => item.sequence_id <= attempt.sequence_id);
-  return latest && !endedStatuses.includes(attempt.status) ? "running" : "ended";
-}
-
-function keyOf(rolloutId: string, attemptId: string): string {
-  return JSON.stringify([rolloutId, attemptId]);
 }

@@ -91,6 +91,7 @@ export class Recorder {
   #waitingBytes = 0;
   #writing = false;
   #away = false;
+  #closing = false;
   #spilling: Promise<void> | undefined;
   #saidFull = false;
   #batchCalls = maxBatchCalls;
@@ -144,6 +145,7 @@ export class Recorder {
       ended = true;
       this.#open -= 1;
       then();
+      this.#tellWatchers();
     };
     return {
       record: (makeSpans, bytes) => end(() => this.#enqueue(attempt, makeSpans, bytes)),
@@ -159,6 +161,11 @@ export class Recorder {
         : () => !this.#unstored.has(attemptKey({ rolloutId, attemptId }));
     if (isDone()) return Promise.resolve(true);
     if (this.#closed.signal.aborted) return Promise.resolve(false);
+    return this.#until(isDone, deadlineMs);
+  }
+
+  /** False when time or the recorder ended. */
+  #until(isDone: () => boolean, limitMs: number): Promise<boolean> {
     return new Promise((resolve) => {
       const finish = (done: boolean) => {
         clearTimeout(timer);
@@ -169,19 +176,24 @@ export class Recorder {
         if (isDone()) finish(true);
         else if (this.#closed.signal.aborted) finish(false);
       };
-      const timer = setTimeout(() => finish(false), deadlineMs);
+      const timer = setTimeout(() => finish(false), limitMs);
       this.#watchers.add(check);
     });
   }
 
-  /** Leaves on disk what still waits, or gives it up, and says how much that was. */
+  /**
+   * Leaves on disk what still waits, or gives it up, and says how much that was. Calls that were just answered are
+   * waited for, since their record comes a moment later.
+   */
   async close(): Promise<void> {
-    if (this.#closed.signal.aborted) return;
+    if (this.#closing) return;
+    this.#closing = true;
+    const { spool, log, patienceMs } = this.#options;
+    if (this.#open > 0) await this.#until(() => this.#open === 0, 2 * patienceMs);
     this.#closed.abort();
-    const { spool, log } = this.#options;
     if (spool !== undefined) await this.#spill();
     this.#loseCalls([...this.#waiting], "the proxy is closing and the store has not taken them");
-    for (const watcher of this.#watchers) watcher();
+    this.#tellWatchers();
     if (spool === undefined) return;
     if (spool.calls > 0) {
       const { calls, folder } = spool;
@@ -385,6 +397,10 @@ export class Recorder {
       this.#unstored.delete(attempt);
       this.#options.onSettled(attempt);
     }
+    this.#tellWatchers();
+  }
+
+  #tellWatchers(): void {
     for (const watcher of this.#watchers) watcher();
   }
 

@@ -6,7 +6,7 @@ import { resolveEndpoint } from "../proxy/resource.ts";
 const notOffered = new Set([404, 405]);
 
 /**
- * Asks the recording proxy to store what it holds of an attempt, so that nothing arrives after the attempt's end.
+ * Tells the recording proxy that an attempt ends: it stores what it holds of it, and whatever comes later is late.
  * Returns what went wrong, or null; a proxy that does not offer it has nothing to flush.
  */
 export async function flushRecording(
@@ -18,7 +18,7 @@ export async function flushRecording(
   if (resource.resource_type === "llm") return null;
   const root = resolveEndpoint(resource, rolloutId, attemptId).replace(/\/v1$/, "");
   try {
-    const response = await directFetch(`${root}/flush`, {
+    const response = await directFetch(`${root}/flush?ends=true`, {
       method: "POST",
       signal: AbortSignal.timeout(limitMs),
     });

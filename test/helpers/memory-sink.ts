@@ -1,5 +1,5 @@
 import type { SpanSink } from "../../src/proxy/proxy.ts";
-import type { Attempt, Span } from "../../src/protocol/types.ts";
+import type { Attempt, AttemptedRollout, Span } from "../../src/protocol/types.ts";
 
 export interface MemorySink extends SpanSink {
   spans: Span[];
@@ -37,6 +37,14 @@ export function createMemorySink(attempts: Partial<Attempt>[] = [{}]): MemorySin
       const items = sink.attempts.filter((attempt) => attempt.rollout_id === rolloutId);
       return { items, limit: -1, offset: 0, total: items.length };
     },
+    async queryRollouts({ rollout_id_in: wanted }) {
+      if (sink.broken !== null) throw sink.broken;
+      const latest = new Map(sink.attempts.map((attempt) => [attempt.rollout_id, attempt]));
+      const items = [...latest.values()]
+        .filter(({ rollout_id }) => wanted?.includes(rollout_id))
+        .map((attempt) => rolloutWith(attempt));
+      return { items, limit: -1, offset: 0, total: items.length };
+    },
     async nextSequenceId(rolloutId) {
       if (sink.broken !== null) throw sink.broken;
       counters.set(rolloutId, (counters.get(rolloutId) ?? 0) + 1);
@@ -51,4 +59,19 @@ export function createMemorySink(attempts: Partial<Attempt>[] = [{}]): MemorySin
     },
   };
   return sink;
+}
+
+function rolloutWith(attempt: Attempt): AttemptedRollout {
+  return {
+    rollout_id: attempt.rollout_id,
+    input: null,
+    start_time: 0,
+    end_time: null,
+    mode: null,
+    resources_id: null,
+    status: "running",
+    config: { timeout_seconds: null, unresponsive_seconds: null, max_attempts: 1, retry_condition: [] },
+    metadata: {},
+    attempt,
+  };
 }
