@@ -7,7 +7,7 @@ import type { Server } from "./servers.ts";
 import { median, spreadOf, sum } from "./statistics.ts";
 
 /** Of the published counts: agentlightning's store needs minutes for all of them. */
-const share = 1 / 8;
+const share = 1 / 16;
 
 /** B1, direct: the published micro workloads, the same work on our store and on agentlightning's own, in turn. */
 export async function pythonComparison(bench: Bench): Promise<void> {

@@ -103,6 +103,16 @@ export class RolloutTable {
       .all(JSON.stringify(rolloutIds));
   }
 
+  /** For those who wait for many: without what the rollouts hold. */
+  statusesOf(rolloutIds: readonly string[]): Map<string, RolloutStatus> {
+    const rows = this.#db
+      .query<Pick<RolloutRow, "rollout_id" | "status">, [string]>(
+        "SELECT rollout_id, status FROM rollouts WHERE rollout_id IN (SELECT value FROM json_each(?))",
+      )
+      .all(JSON.stringify(rolloutIds));
+    return new Map(rows.map(({ rollout_id: rolloutId, status }) => [rolloutId, status]));
+  }
+
   list(query: RolloutQuery): RowPage<RolloutWithLatest> {
     const page = listPage<JoinedRow>(this.#db, {
       ...withLatestAttempt,

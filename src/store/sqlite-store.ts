@@ -201,10 +201,8 @@ export class SqliteStore implements StoreApi {
       ? Math.min(request.wait_seconds ?? 0, maxWaitSeconds)
       : (request.timeout ?? null);
     if ((seconds === null || seconds > 0) && !options.signal?.aborted) {
-      const rollouts = this.#tables.rollouts.getMany(request.rollout_ids).map((row) => ({
-        rolloutId: row.rollout_id,
-        finished: isFinished(row.status),
-      }));
+      const statuses = [...this.#tables.rollouts.statusesOf(request.rollout_ids)];
+      const rollouts = statuses.map(([rolloutId, status]) => ({ rolloutId, finished: isFinished(status) }));
       const hold = this.#holds.open(seconds, options.signal);
       const wait = () => this.#waits.until(byCondition ? "any" : "all", rollouts, hold);
       await (byCondition ? this.#whileScanning(wait) : wait());
@@ -431,11 +429,14 @@ export class SqliteStore implements StoreApi {
   }
 
   #finished(rolloutIds: readonly string[]): Rollout[] {
-    const rows = new Map(this.#tables.rollouts.getMany(rolloutIds).map((row) => [row.rollout_id, row]));
-    return rolloutIds.flatMap((rolloutId) => {
-      const row = rows.get(rolloutId);
-      return row !== undefined && isFinished(row.status) ? [rolloutOf(row)] : [];
+    const { rollouts } = this.#tables;
+    const statuses = rollouts.statusesOf(rolloutIds);
+    const finished = rolloutIds.filter((rolloutId) => {
+      const status = statuses.get(rolloutId);
+      return status !== undefined && isFinished(status);
     });
+    const rows = new Map(rollouts.getMany(finished).map((row) => [row.rollout_id, row]));
+    return finished.map((rolloutId) => rolloutOf(rows.get(rolloutId)!));
   }
 
   #listSpans(query: SpanQuery): Page<Span> {
