@@ -16,6 +16,9 @@ export interface RecordedTokens {
   usage: unknown;
 }
 
+/** Reasons that say nothing against ids which another span of the call has. */
+export const missingIds: ReadonlySet<string> = new Set(["no_prompt_token_ids", "no_response_token_ids"]);
+
 /** Why the ids cannot be trusted. */
 export function inexactReason(attributes: Attributes, tokens: RecordedTokens): string | null {
   if (attributes[attributeKeys.tokenExact] === false) {

@@ -8,7 +8,7 @@ import { finishReasonOf } from "./finish-reason.ts";
 import { member, textOf } from "./opaque.ts";
 import { isRewardSpan } from "./rewards.ts";
 import { assignRewards } from "./sequence-rewards.ts";
-import { byOrder } from "./span-order.ts";
+import { orderedOnce } from "./span-order.ts";
 import type { AdaptedSpans, DroppedCall } from "./triplet.ts";
 
 /** One call in words, as tools that train from text read it. */
@@ -34,7 +34,7 @@ export interface AdaptedMessages {
 
 /** Spans of one attempt, by whatever proxy and tracers, in any order; each call once. Token ids are not needed. */
 export function adaptMessages(spans: readonly Span[], options: { log?: Logger } = {}): AdaptedMessages {
-  const ordered = spans.toSorted(byOrder);
+  const ordered = orderedOnce(spans);
   const whyUnused = unusedReasons(ordered);
   const dropped: DroppedCall[] = [];
   const answered: { group: CallGroup; sequenceId: number; reward: number | null }[] = [];

@@ -5,7 +5,7 @@ import type { CallEvidence } from "./proxy-call.ts";
 import { callEvidence } from "./proxy-call.ts";
 import { isProxiedGroup } from "./call-groups.ts";
 import { assignRewards, type RewardableCall } from "./sequence-rewards.ts";
-import { byOrder } from "./span-order.ts";
+import { orderedOnce } from "./span-order.ts";
 import type { AdaptedSpans, DroppedCall, Triplet } from "./triplet.ts";
 import { unseenCalls } from "./unseen-calls.ts";
 
@@ -13,7 +13,7 @@ type RewardedCall = CallEvidence & RewardableCall;
 
 /** Spans of one attempt, as the recording proxy and the runner wrote them, in any order. */
 export function adaptProxySpans(spans: readonly Span[], options: { log?: Logger } = {}): AdaptedSpans {
-  const ordered = spans.toSorted(byOrder);
+  const ordered = orderedOnce(spans);
   const { calls, dropped } = collectCalls(ordered);
   const unassignedRewards = assignRewards(calls, ordered, options.log ?? silentLogger);
   const unseen = unseenCalls(ordered, { isSeen: isProxiedGroup, reason: "not_through_proxy" });
@@ -60,17 +60,28 @@ function bestEvidence(group: CallEvidence[]): CallEvidence {
   return (group.find(isUsable) ?? group.find((item) => item.isRaw) ?? group[0]) as CallEvidence;
 }
 
-/** The normalised span knows the end of what other routes than chat completions answer. */
+/**
+ * What all spans of a call say together. The normalised one knows the end of what other routes than chat completions
+ * answer; ids that one of them contradicts are not exact, whatever the others say.
+ */
 function told(group: CallEvidence[]): CallEvidence {
   const best = bestEvidence(group);
   const twins = group.filter(({ sequenceId }) => sequenceId === best.sequenceId);
-  const first = (key: "checkpoint" | "finishReason") =>
+  const first = (key: "checkpoint" | "finishReason" | "contradiction") =>
     twins.find((item) => item[key] !== null)?.[key] ?? null;
   return {
     ...best,
+    isRaw: twins.some(({ isRaw }) => isRaw),
     checkpoint: best.checkpoint ?? first("checkpoint"),
     finishReason: best.finishReason ?? first("finishReason"),
+    inexactReason: best.inexactReason ?? first("contradiction") ?? (agree(twins) ? null : "ids_disagree"),
   };
+}
+
+function agree(twins: CallEvidence[]): boolean {
+  const lists = (key: "promptIds" | "responseIds") =>
+    new Set(twins.map((item) => item[key].join()).filter((list) => list !== ""));
+  return lists("promptIds").size <= 1 && lists("responseIds").size <= 1;
 }
 
 /** Spans of a call without a response id are told apart by nothing but their place. */

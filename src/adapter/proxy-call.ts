@@ -1,8 +1,9 @@
 import { readStructured } from "../protocol/python-literal.ts";
 import { attributeKeys, spanNames } from "../protocol/semconv.ts";
 import type { Attributes, Span } from "../protocol/types.ts";
-import { inexactReason, type RecordedTokens, unusedReason } from "./call-marks.ts";
+import { inexactReason, missingIds, type RecordedTokens, unusedReason } from "./call-marks.ts";
 import { rawUsage, usageAttributes } from "./call-usage.ts";
+import { choiceCount } from "./choice-count.ts";
 import { arrayOf, member, textOf } from "./opaque.ts";
 import { rawProvider } from "./raw-provider.ts";
 import { choiceTokens, responseLists, tokenIds } from "./token-ids.ts";
@@ -24,6 +25,8 @@ export interface CallEvidence {
   unusedReason: string | null;
   /** The ids are missing or not exact. */
   inexactReason: string | null;
+  /** The same, unless they are only missing here. */
+  contradiction: string | null;
 }
 
 /** Null for spans that are not about a model call. */
@@ -31,6 +34,7 @@ export function callEvidence(span: Span, position: number): CallEvidence | null 
   const isRaw = span.name === spanNames.rawRequest;
   if (!isRaw && span.name !== spanNames.litellmRequest) return null;
   const tokens = isRaw ? rawTokens(span.attributes) : flatTokens(span.attributes);
+  const reason = inexactReason(span.attributes, tokens);
   return {
     isRaw,
     position,
@@ -41,7 +45,8 @@ export function callEvidence(span: Span, position: number): CallEvidence | null 
     checkpoint: textOf(span.attributes[attributeKeys.checkpoint]),
     finishReason: tokens.finishReason,
     unusedReason: unusedReason(span),
-    inexactReason: inexactReason(span.attributes, tokens),
+    inexactReason: reason,
+    contradiction: reason !== null && missingIds.has(reason) ? null : reason,
   };
 }
 
@@ -65,11 +70,13 @@ function rawTokens(attributes: Attributes): Tokens {
 }
 
 function flatTokens(attributes: Attributes): Tokens {
+  const { prompt_tokens, completion_tokens } = usageAttributes(attributes);
   return {
     responseId: textOf(attributes[attributeKeys.responseId]),
     promptIds: tokenIds(readStructured(attributes.prompt_token_ids)) ?? [],
     responseIds: responseLists(readStructured(attributes.response_token_ids)) ?? [],
     finishReason: textOf(attributes["gen_ai.completion.0.finish_reason"]),
-    usage: usageAttributes(attributes),
+    // The list is that of the first choice; the count is that of all.
+    usage: choiceCount(attributes) > 1 ? { prompt_tokens } : { prompt_tokens, completion_tokens },
   };
 }

@@ -93,7 +93,7 @@ export class TracedCalls {
   #whyNot(span: Span, content: TracedContent, { agentName, inReward, inCall }: Surroundings): string | null {
     if (agentName === null) return "other_agent";
     if (inReward) return "in_reward";
-    if (content.responseId === null && inCall) return "nested_without_id";
+    if (content.responseId === null && inCall) return unusedReason(span) ?? "nested_without_id";
     if (identitiesOf(span, content).some((key) => this.#seen.has(key))) return "duplicate";
     return unusedReason(span);
   }

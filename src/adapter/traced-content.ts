@@ -3,6 +3,7 @@ import { attributeKeys } from "../protocol/semconv.ts";
 import type { Attributes, Span } from "../protocol/types.ts";
 import type { RecordedTokens } from "./call-marks.ts";
 import { usageAttributes, usageMembers } from "./call-usage.ts";
+import { choiceCount } from "./choice-count.ts";
 import { conversationOf } from "./conversation.ts";
 import { finishReasonOf } from "./finish-reason.ts";
 import { isChoice } from "./flat-conversation.ts";
@@ -67,16 +68,9 @@ export function tracedContent(span: Span): TracedContent {
 function usageOf(attributes: Attributes, output: unknown, response: unknown): RecordedTokens["usage"] {
   const [named, returned] = [usageAttributes(attributes), usageMembers(member(output, "usage"))];
   const prompt_tokens = named.prompt_tokens ?? returned.prompt_tokens;
-  if (choiceCount(attributes, response) > 1) return { prompt_tokens };
+  if (Math.max(choiceCount(attributes), arrayOf(response).filter(isChoice).length) > 1)
+    return { prompt_tokens };
   return { prompt_tokens, completion_tokens: named.completion_tokens ?? returned.completion_tokens };
-}
-
-function choiceCount(attributes: Attributes, response: unknown): number {
-  return Math.max(
-    arrayOf(response).filter(isChoice).length,
-    arrayOf(readStructured(attributes["gen_ai.output.messages"])).length,
-    arrayOf(attributes["gen_ai.response.finish_reasons"]).length,
-  );
 }
 
 function without(value: unknown, names: string[]): object | null {

@@ -7,7 +7,7 @@ import { repairHierarchy } from "./hierarchy-repair.ts";
 import { isTracedCall } from "./model-call-span.ts";
 import { textOf } from "./opaque.ts";
 import { matchRewards, type RewardMatch } from "./reward-matching.ts";
-import { byOrder } from "./span-order.ts";
+import { byOrder, orderedOnce } from "./span-order.ts";
 import { buildTree, type SpanNode } from "./span-tree.ts";
 import { type FoundCall, TracedCalls } from "./traced-calls.ts";
 import type { AdaptedSpans, Triplet } from "./triplet.ts";
@@ -35,11 +35,12 @@ export function adaptTracerSpans(spans: readonly Span[], options: TracerAdapterO
     agent: options.agentMatch == null ? null : expression("agentMatch", options.agentMatch),
     excludeInReward: options.excludeLlmCallInReward ?? true,
   };
-  const root = buildTree(spans, options.log ?? silentLogger);
+  const inPlace = orderedOnce(spans);
+  const root = buildTree(inPlace, options.log ?? silentLogger);
   if (root === null) return { triplets: [], dropped: [], unassignedRewards: [] };
   if (options.repairHierarchy ?? true) repairHierarchy(root);
   const { found, dropped, looked } = new TracedCalls(root, rules);
-  const unseen = unseenCalls(spans.toSorted(byOrder), {
+  const unseen = unseenCalls(inPlace, {
     isSeen: (group) => group.spans.some((span) => looked.has(span)),
     reason: "not_traced",
   });

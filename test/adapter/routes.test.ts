@@ -76,7 +76,30 @@ function script(request: FakeRequest, index: number): FakeAnswer {
     { text, token_ids: response.slice(0, 2) },
     { text: "", token_ids: response.slice(2) },
   ];
-  return replyAs(request, { id: `cmpl-${index}`, prompt_token_ids: prompt, pieces });
+  const answer = replyAs(request, { id: `cmpl-${index}`, prompt_token_ids: prompt, pieces });
+  return request.body.n === 2 ? withSecondChoice(answer) : answer;
+}
+
+/** The other choice says something else, and comes first in a stream. */
+function withSecondChoice({ parts, ...answer }: FakeAnswer): FakeAnswer {
+  const texts = parts as string[];
+  const bodies = texts
+    .filter((text) => !text.includes("[DONE]"))
+    .map((text) => JSON.parse(text.replace("data: ", "")));
+  for (const { usage } of bodies) if (usage) usage.completion_tokens += 1;
+  const [first] = bodies;
+  const other = { ...first.choices[0], index: 1, token_ids: [77], finish_reason: "length" };
+  if ("text" in other) other.text = "Another";
+  else other.message = { role: "assistant", content: "Another" };
+  if (bodies.length === 1) {
+    first.choices = [first.choices[0], other];
+    return { ...answer, parts: [JSON.stringify(first)] };
+  }
+  const chunks = [{ ...first, choices: [other] }, ...bodies];
+  return {
+    ...answer,
+    parts: [...chunks.map((chunk) => `data: ${JSON.stringify(chunk)}\n\n`), "data: [DONE]\n\n"],
+  };
 }
 
 function responseReply({ body }: FakeRequest, index: number, text: string): FakeAnswer {
