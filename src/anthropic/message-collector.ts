@@ -67,7 +67,7 @@ export class MessageCollector {
   }
 
   /** Null while no event has come. */
-  message(): JsonObject | null {
+  answer(): JsonObject | null {
     if (this.#message === undefined) return null;
     const content = this.#blocks.map((block, index) => {
       const input = this.#inputs.get(index);

@@ -17,11 +17,8 @@ export function chatRequestOf(body: JsonObject): JsonObject | null {
 
 class Untranslatable extends Error {}
 
-/** Members that have the same name and meaning in both requests. */
-const sharedMembers = [
-  "temperature",
-  "top_p",
-  "top_k",
+/** Members of vLLM's own, in both requests. */
+export const vllmMembers = [
   "watermarking",
   "cache_salt",
   "kv_transfer_params",
@@ -29,6 +26,8 @@ const sharedMembers = [
   "vllm_xargs",
   "chat_template_kwargs",
 ];
+/** Members that have the same name and meaning in both requests. */
+const sharedMembers = ["temperature", "top_p", "top_k", ...vllmMembers];
 
 function translate(body: JsonObject): JsonObject {
   requireLimit(body.max_tokens);

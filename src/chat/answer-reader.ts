@@ -30,37 +30,74 @@ export interface FingerprintMemory {
   value?: string | null;
 }
 
+/** Puts the chunks of a stream together to the answer that a plain call would have had. */
+interface Collector {
+  add(chunk: JsonObject): void;
+  /** Null while nothing has come. */
+  answer(): JsonObject | null;
+  done: boolean;
+  error: unknown;
+}
+
+/** What all readers do that collect. */
+export abstract class CollectingReader implements AnswerReader {
+  protected readonly collector: Collector;
+  #whole: { json: string; body: JsonObject } | undefined;
+
+  constructor(collector: Collector) {
+    this.collector = collector;
+  }
+
+  abstract event(event: StreamEvent): Uint8Array | null;
+
+  /** A plain answer as the agent is to see it. */
+  protected abstract show(json: string, body: JsonObject): string;
+
+  get done(): boolean {
+    return this.collector.done;
+  }
+
+  get error(): unknown {
+    return this.collector.error;
+  }
+
+  whole(json: string, body: JsonObject): string {
+    this.#whole = { json, body };
+    return this.show(json, body);
+  }
+
+  answer(): JsonObject | null {
+    return this.#whole?.body ?? this.collector.answer();
+  }
+
+  answerText(): string | null {
+    if (this.#whole !== undefined) return this.#whole.json;
+    const answer = this.collector.answer();
+    return answer === null ? null : JSON.stringify(answer);
+  }
+}
+
 /** The usage follows the last choice's end at once; a server that sends this much in between sends none. */
 const maxHeldEvents = 256;
 const maxHeldBytes = 64 * 1024;
 
 /** Of chat completions. */
-export class ChatAnswerReader implements AnswerReader {
+export class ChatAnswerReader extends CollectingReader {
   readonly #mask: AnswerMask;
   readonly #memory: FingerprintMemory;
-  readonly #collector = new AnswerCollector();
   /** From the first chunk that ends a choice, while the server's fingerprint is not known. */
   #held: { event: StreamEvent; final: boolean }[] = [];
   #heldBytes = 0;
   /** The event before is not shown. */
   #dropped = false;
-  #whole: { json: string; body: JsonObject } | undefined;
 
   constructor(mask: AnswerMask, memory: FingerprintMemory = {}) {
+    super(new AnswerCollector());
     this.#mask = mask;
     this.#memory = memory;
   }
 
-  get done(): boolean {
-    return this.#collector.done;
-  }
-
-  get error(): unknown {
-    return this.#collector.error;
-  }
-
-  whole(json: string, body: JsonObject): string {
-    this.#whole = { json, body };
+  protected show(json: string, body: JsonObject): string {
     return maskAnswer(json, body, { ...this.#mask, hideUsage: false });
   }
 
@@ -70,10 +107,10 @@ export class ChatAnswerReader implements AnswerReader {
     const chunk = event.data === null ? null : parseObject(event.data);
     if (event.data === null || chunk === null) {
       if (event.data?.trim() !== "[DONE]") return this.#pass(event, event.data, false);
-      this.#collector.done = true;
+      this.collector.done = true;
       return joined([...this.#release(), event.raw]);
     }
-    this.#collector.add(chunk);
+    this.collector.add(chunk);
     if (this.#mask.hideUsage && isUsageChunk(chunk)) {
       const { system_fingerprint: fingerprint } = chunk;
       this.#memory.value = typeof fingerprint === "string" ? fingerprint : null;
@@ -89,16 +126,6 @@ export class ChatAnswerReader implements AnswerReader {
 
   end(): Uint8Array | null {
     return joined(this.#release());
-  }
-
-  answer(): JsonObject | null {
-    return this.#whole?.body ?? this.#collector.answer();
-  }
-
-  answerText(): string | null {
-    if (this.#whole !== undefined) return this.#whole.json;
-    const answer = this.#collector.answer();
-    return answer === null ? null : JSON.stringify(answer);
   }
 
   #pass(event: StreamEvent, data: string | null, final: boolean): Uint8Array | null {

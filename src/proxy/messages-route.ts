@@ -1,4 +1,4 @@
-import { chatRequestOf } from "../anthropic/messages-request.ts";
+import { chatRequestOf, vllmMembers } from "../anthropic/messages-request.ts";
 import { parseObject } from "../chat/answer-reader.ts";
 import { defaultMembers, isObject } from "../chat/model-request.ts";
 import { parseJson, stringifyJson } from "../protocol/json.ts";
@@ -34,22 +34,12 @@ function translatedRoute(chat: JsonObject): RecordedRoute {
   };
 }
 
-const vllmMembers = new Set([
-  "max_tokens",
-  "thinking_token_budget",
-  "top_k",
-  "watermarking",
-  "cache_salt",
-  "kv_transfer_params",
-  "ec_transfer_params",
-  "vllm_xargs",
-  "chat_template_kwargs",
-]);
+const onlyForVllm = new Set([...vllmMembers, "max_tokens", "thinking_token_budget", "top_k"]);
 
 /** Other servers refuse what only vLLM knows, and two limits at once. */
 function withoutVllmMembers(chat: JsonObject): JsonObject {
   const { max_completion_tokens, tool_choice, stream_options, ...others } = chat;
-  const shared = Object.fromEntries(Object.entries(others).filter(([name]) => !vllmMembers.has(name)));
+  const shared = Object.fromEntries(Object.entries(others).filter(([name]) => !onlyForVllm.has(name)));
   return {
     ...shared,
     max_completion_tokens,
