@@ -81,6 +81,7 @@ end(failures.length === 0 ? 0 : 1);
 async function measureAll(bench: Bench): Promise<void> {
   const others = wanted.has("A2");
   const sides = await ProxySides.start(bench, {
+    bare: true,
     portkey: others && (!values.smoke || hasPortkey()),
     litellm: others && (!values.smoke || hasLitellm()),
   });

@@ -23,10 +23,19 @@ const portkeyScript = join(
 
 export const modelName = "agent-model";
 
-export async function startModelServer(children: Children): Promise<Server> {
-  const command = [process.execPath, join(import.meta.dir, "model-server.ts")];
+export function startModelServer(children: Children): Promise<Server> {
+  return startScript(children, "model-server.ts", []);
+}
+
+/** The floor: a proxy that does nothing. */
+export function startBareHop(children: Children, model: Server): Promise<Server> {
+  return startScript(children, "bare-hop.ts", [`http://127.0.0.1:${model.port}`]);
+}
+
+async function startScript(children: Children, name: string, args: string[]): Promise<Server> {
+  const command = [process.execPath, join(import.meta.dir, name), ...args];
   const { child, line } = await children.start(command, /listening: http:\/\/127\.0\.0\.1:\d+/);
-  return { ...child, name: "model", port: Number(line.split(":").at(-1)) };
+  return { ...child, name, port: Number(line.split(":").at(-1)) };
 }
 
 export interface ProxyOptions {

@@ -65,7 +65,7 @@ export async function allRecorded(bench: Bench, sides: ProxySides): Promise<void
 
 /** A6: a proxy that is killed loses at most what the store had not acknowledged. */
 export async function killedProxy(bench: Bench): Promise<void> {
-  const sides = await ProxySides.start(bench, { portkey: false, litellm: false });
+  const sides = await ProxySides.start(bench, {});
   const attempts = await sides.newAttempts(32);
   const seconds = 3 * bench.options.turnSeconds;
   const target = sides.target("recorded", attempts);

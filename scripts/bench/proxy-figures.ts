@@ -46,14 +46,14 @@ function singlePlain(bench: Bench, measured: Measured, ids: ReadonlySet<string>)
       target: { at: "most", value: 1.6 },
       note: onePlain,
     });
-    add(bench, measured, {
-      id: "A1",
-      name: "the same, calls that are not recorded",
-      value: (round) => added(round, "unrecorded", "p50Ms") / round.direct.p50Ms,
-      beside: "unrecorded",
-      note: onePlain,
-    });
-    add(bench, measured, cpuFigure(onePlain));
+    for (const [side, name] of [
+      ["unrecorded", "the same, calls that are not recorded"],
+      ["bare", "the same, a proxy that does nothing"],
+    ] as const) {
+      const value: Value = (round) => added(round, side, "p50Ms") / round.direct.p50Ms;
+      add(bench, measured, { id: "A1", name, value, beside: side, note: onePlain });
+    }
+    add(bench, measured, cpuFigure("A1", onePlain));
   }
   if (ids.has("A2")) againstOthers(bench, measured, { most: 1 / 5, note: onePlain });
 }
@@ -68,7 +68,8 @@ function manyPlain(bench: Bench, measured: Measured, ids: ReadonlySet<string>): 
       target: { at: "least", value: 0.4 },
       note: manyPlainNote,
     });
-    add(bench, measured, cpuFigure(manyPlainNote));
+    add(bench, measured, bareRate("the same, a proxy that does nothing", manyPlainNote));
+    add(bench, measured, cpuFigure("A3", manyPlainNote));
   }
   if (ids.has("A4")) add(bench, measured, recordingTax(manyPlainNote));
 }
@@ -79,6 +80,13 @@ function singleStreams(bench: Bench, measured: Measured): void {
     name: "first bytes: added p50 / direct p50",
     value: (round) => added(round, "recorded", "firstP50Ms") / round.direct.firstP50Ms,
     target: { at: "most", value: 1 },
+    note: oneStream,
+  });
+  add(bench, measured, {
+    id: "A5",
+    name: "the same, a proxy that does nothing",
+    value: (round) => added(round, "bare", "firstP50Ms") / round.direct.firstP50Ms,
+    beside: "bare",
     note: oneStream,
   });
   add(bench, measured, {
@@ -97,9 +105,14 @@ function manyStreams(bench: Bench, measured: Measured, ids: ReadonlySet<string>)
       value: (round) => round.recorded.rate / round.direct.rate,
       note: manyStreamsNote,
     });
-    add(bench, measured, cpuFigure(manyStreamsNote));
+    add(bench, measured, bareRate("the same, a proxy that does nothing", manyStreamsNote));
+    add(bench, measured, cpuFigure("A3", manyStreamsNote));
   }
   if (ids.has("A4")) add(bench, measured, recordingTax(manyStreamsNote));
+}
+
+function bareRate(name: string, note: string): Row {
+  return { id: "A3", name, value: ({ bare, direct }) => bare.rate / direct.rate, beside: "bare", note };
 }
 
 function recordingTax(note: string): Row {
@@ -131,9 +144,9 @@ function againstOthers(
   }
 }
 
-function cpuFigure(note: string): Row {
+function cpuFigure(id: string, note: string): Row {
   return {
-    id: "A3",
+    id,
     name: "processor time of proxy and store / of a direct call",
     value: ({ recorded, direct }) =>
       (recorded.cpu.proxy + recorded.cpu.store) / (direct.cpu.load + direct.cpu.model),

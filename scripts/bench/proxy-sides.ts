@@ -4,6 +4,7 @@ import type { AttemptName } from "./closed-loop.ts";
 import {
   modelName,
   portkeyHeaders,
+  startBareHop,
   startLitellm,
   startModelServer,
   startPortkey,
@@ -15,9 +16,9 @@ import type { Server } from "./servers.ts";
 
 /**
  * The ways of one call: to the model server directly, through our proxy recorded and (naming no attempt) unrecorded,
- * and through the gateways of others.
+ * through a proxy that does nothing, and through the gateways of others.
  */
-export type Side = "direct" | "recorded" | "unrecorded" | "portkey" | "litellm";
+export type Side = "direct" | "recorded" | "unrecorded" | "bare" | "portkey" | "litellm";
 
 export type CallsShape = Pick<ModelCallsJob, "connections" | "seconds" | "streamed">;
 
@@ -29,9 +30,11 @@ export interface Turn extends ModelCallsResult {
   cpu: { load: number; model: number; proxy: number; store: number };
 }
 
+/** What is measured beside our proxy. */
 export interface GatewayChoice {
-  portkey: boolean;
-  litellm: boolean;
+  bare?: boolean;
+  portkey?: boolean;
+  litellm?: boolean;
 }
 
 export class ProxySides {
@@ -56,6 +59,7 @@ export class ProxySides {
     const [model, store] = await Promise.all([startModelServer(children), bench.store()]);
     const proxy = await startProxy(children, { agl: options.agl, model, store });
     const sides = new ProxySides(bench, { model, store, proxy });
+    if (choice.bare) sides.#add("bare", await startBareHop(children, model));
     if (choice.portkey) sides.#add("portkey", await startPortkey(children));
     if (choice.litellm) sides.#add("litellm", await startLitellm(children, model, folder));
     return sides;
