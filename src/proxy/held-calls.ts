@@ -56,12 +56,12 @@ export class HeldCalls {
   /** Everybody looks again. */
   wake(): void {
     this.#changes += 1;
-    for (const end of [...this.#waiting]) end("changed");
+    for (const end of this.#waiting) end("changed");
   }
 
   /** Those that wait now are sent away. */
   stop(): void {
-    for (const end of [...this.#waiting]) end("stopping");
+    for (const end of this.#waiting) end("stopping");
   }
 
   statistics(): HeldStatistics {

@@ -28,11 +28,12 @@ export type FakeScript = (request: FakeRequest, index: number) => FakeAnswer | P
 
 export interface FakeVllm {
   baseUrl: string;
+  port: number;
   requests: FakeRequest[];
   stop(): Promise<void>;
 }
 
-export function startFakeVllm(script: FakeScript, options: { unix?: string } = {}): FakeVllm {
+export function startFakeVllm(script: FakeScript, options: { unix?: string; port?: number } = {}): FakeVllm {
   const requests: FakeRequest[] = [];
   const serve = async (raw: Request): Promise<Response> => {
     const request = await readRequest(raw);
@@ -52,10 +53,11 @@ export function startFakeVllm(script: FakeScript, options: { unix?: string } = {
   };
   const server =
     options.unix === undefined
-      ? Bun.serve({ ...base, hostname: "127.0.0.1", port: 0 })
+      ? Bun.serve({ ...base, hostname: "127.0.0.1", port: options.port ?? 0 })
       : Bun.serve({ fetch: base.fetch, error: base.error, development: false, unix: options.unix });
   const host = options.unix === undefined ? `127.0.0.1:${server.port}` : "localhost";
-  return { baseUrl: `http://${host}/v1`, requests, stop: () => server.stop(true) };
+  const port = server.port ?? 0;
+  return { baseUrl: `http://${host}/v1`, port, requests, stop: () => server.stop(true) };
 }
 
 async function readRequest(raw: Request): Promise<FakeRequest> {

@@ -33,7 +33,9 @@ async function readEvents(
   const reader = (response.body as ReadableStream<Uint8Array>).getReader();
   let text = "";
   while (text.split("\n\n").length <= count) {
-    const { value } = await reader.read();
+    const { done, value } = await reader.read();
+    // Else a stream that ends early keeps this loop busy for ever.
+    if (done) throw new Error(`the stream ended after ${JSON.stringify(text)}`);
     text += new TextDecoder().decode(value);
   }
   return reader;
