@@ -9,11 +9,11 @@ import type { AttemptIds } from "./attempt-key.ts";
 import { directFetch } from "../client/loopback-fetch.ts";
 import { messageOf } from "../errors.ts";
 import { silentLogger } from "../log.ts";
-import { HeldCalls, type HoldEnd } from "./held-calls.ts";
+import { Delivery, type Send } from "./delivery.ts";
 import { LateAnswers } from "./late-answers.ts";
 import type { CallSurroundings, ModelCallOptions } from "./model-call.ts";
 import { forwardModelCall } from "./model-call.ts";
-import type { ProxyStatistics, Refusal } from "./counts.ts";
+import type { ProxyStatistics } from "./counts.ts";
 import { createCounts } from "./counts.ts";
 import { errorAnswer } from "./error-answer.ts";
 import { Fingerprints } from "./fingerprints.ts";
@@ -23,36 +23,21 @@ import { countUnrecorded, passThrough } from "./pass-through.ts";
 import type { ProxyOptions } from "./proxy.ts";
 import type { ChooseRoute } from "./recorded-route.ts";
 import { Recorder } from "./recorder.ts";
+import { Refused, unavailable } from "./refusal.ts";
 import { RepeatedCalls } from "./repeated-calls.ts";
 import { Spool } from "./spool.ts";
-import { type Target, UpstreamTable, type Wish } from "./upstream-table.ts";
+import type { UpstreamTable } from "./upstream-table.ts";
 
 export const defaultMaxBodyBytes = 64 * 1024 * 1024;
 
-/** A refusal is answered at once and counted; nothing of it reaches the model server. */
-class Refused extends Error {
-  readonly reason: Refusal;
-  readonly answer: Response;
-
-  constructor(reason: Refusal, answer: Response) {
-    super(reason);
-    this.reason = reason;
-    this.answer = answer;
-  }
-}
-
-/** One try: null when nobody was reached and the call may be sent again. */
-type Send = (target: Target, isLastTry: boolean) => Promise<Response | null>;
-
 /** What happens behind each route. */
 export class CallDoors {
-  readonly upstreams: UpstreamTable;
   readonly recorder: Recorder;
   readonly surroundings: CallSurroundings;
   readonly #attempts: KnownAttempts;
   readonly #arrivals: Arrivals;
   readonly #repeated = new RepeatedCalls();
-  readonly #held: HeldCalls;
+  readonly #delivery: Delivery;
   readonly #maxBodyBytes: number;
   readonly #attemptFlushTimeoutMs: number;
   #closed = false;
@@ -77,19 +62,7 @@ export class CallDoors {
       firstByteTimeoutMs: options.firstByteTimeoutMs ?? 600_000,
       maxAnswerBytes: options.maxAnswerBytes ?? 256 * 1024 * 1024,
     };
-    this.#held = new HeldCalls({
-      holdMs: options.holdMs ?? 0,
-      maxCalls: options.maxHeldCalls ?? 1_000,
-      maxBytes: options.maxHeldBytes ?? 256 * 1024 * 1024,
-    });
-    this.upstreams = new UpstreamTable(options.upstreams ?? [], {
-      fetch,
-      log,
-      random: options.random ?? Math.random,
-      holds: this.#held.holds,
-      firstPauseMs: options.firstPauseMs ?? 1_000,
-      onAvailable: () => this.#held.wake(),
-    });
+    this.#delivery = new Delivery(options, { fetch, log });
     this.#attempts = createKnownAttempts({ store });
     this.#maxBodyBytes = options.maxBodyBytes ?? defaultMaxBodyBytes;
     this.#attemptFlushTimeoutMs = options.attemptFlushTimeoutMs ?? 30_000;
@@ -102,8 +75,7 @@ export class CallDoors {
       ...structuredClone(counts),
       ...recorded,
       stale: counts.stale + recorded.callsFoundStale,
-      ...this.#held.statistics(),
-      servers: this.upstreams.report(),
+      ...this.#delivery.statistics(),
     };
   }
 
@@ -114,15 +86,18 @@ export class CallDoors {
     this.surroundings.log.warning("some calls are not stored yet", fields);
   }
 
+  get upstreams(): UpstreamTable {
+    return this.#delivery.upstreams;
+  }
+
   /** Calls that wait for a model server are refused now. */
   refuseHeld(): void {
-    this.#held.stop();
+    this.#delivery.refuseHeld();
   }
 
   async close(): Promise<void> {
     this.#closed = true;
-    this.upstreams.close();
-    this.#held.stop();
+    this.#delivery.close();
     await this.recorder.close();
   }
 
@@ -166,7 +141,7 @@ export class CallDoors {
 
   async #recorded(context: Context, choose: ChooseRoute, ids: AttemptIds): Promise<Response> {
     let request: ModelRequest | undefined;
-    return await this.#patiently(context, async (mayWait) => {
+    return await this.#delivery.patiently(context.req.raw.signal, async (mayWait) => {
       // Begun before anything is awaited, so that a flush which comes now waits for this call; not while it is held.
       const open = this.recorder.begin(ids.rolloutId, ids.attemptId);
       try {
@@ -174,13 +149,13 @@ export class CallDoors {
         const { modelName } = request;
         const wish = { modelName, rolloutId: ids.rolloutId, mayWait };
         let answer: Response | null = null;
-        if (this.#isServed(wish)) {
+        if (this.#delivery.isServed(wish)) {
           await this.#admit(ids);
           const { headers } = context.req.raw;
           const repetition = this.#repeated.of(ids, request.text, headers);
           const recording = { ids, arrival: this.#announce(ids), repetition, open };
           const call = { request, recording };
-          answer = await this.#reach(wish, (target, isLastTry) =>
+          answer = await this.#delivery.reach(wish, (target, isLastTry) =>
             this.#forward(context, choose, { ...call, target, isLastTry }),
           );
         }
@@ -200,60 +175,11 @@ export class CallDoors {
     const request = await this.#readRequest(context);
     const { modelName } = request;
     const rolloutId = attemptIds(context)?.rolloutId;
-    return await this.#patiently(context, async (mayWait) => {
+    return await this.#delivery.patiently(context.req.raw.signal, async (mayWait) => {
       const wish = { modelName, rolloutId, mayWait };
-      if (!this.#isServed(wish)) return request;
-      return (await this.#reach(wish, (...rest) => send(request, ...rest))) ?? request;
+      if (!this.#delivery.isServed(wish)) return request;
+      return (await this.#delivery.reach(wish, (...rest) => send(request, ...rest))) ?? request;
     });
-  }
-
-  /** Tries until there is an answer; in between the call is held, and the last try is made without waiting. */
-  async #patiently(
-    context: Context,
-    attempt: (mayWait: boolean) => Promise<Response | ModelRequest>,
-  ): Promise<Response> {
-    const patience = this.#held.patience(context.req.raw.signal);
-    for (;;) {
-      const { changes } = this.#held;
-      const outcome = await attempt(!patience.isOver);
-      if (outcome instanceof Response) return outcome;
-      const end = await patience.wait(2 * outcome.text.length, changes);
-      if (end === "left") return new Response(null, { status: 499 });
-      if (end === "full" || end === "stopping") throw this.#notHeld(end);
-    }
-  }
-
-  /** Sends the call to one server; when that cannot be reached, to one other of the same model. */
-  async #reach(wish: Wish, send: Send): Promise<Response | null> {
-    const first = this.#choose(wish);
-    if (first === undefined) return null;
-    const answer = await send(first, !wish.mayWait && !this.upstreams.hasAnother(first));
-    if (answer !== null) return answer;
-    const second = this.#choose(wish);
-    if (second === undefined) return null;
-    if (second.health !== first.health) this.surroundings.counts.movedToAnother += 1;
-    return await send(second, !wish.mayWait);
-  }
-
-  /** Undefined only when the call may wait. */
-  #choose(wish: Wish): Target | undefined {
-    return this.#isServed(wish) ? this.upstreams.choose(wish) : undefined;
-  }
-
-  /** False when the call has to wait for a server. */
-  #isServed(wish: Wish): boolean {
-    if (this.upstreams.serves(wish)) return true;
-    const names = this.upstreams.names();
-    if (names.length > 0 && !names.includes(wish.modelName)) throw unknownModel(wish.modelName, names);
-    if (wish.mayWait) return false;
-    throw unavailable("no_upstream", "no model is being served now; try again");
-  }
-
-  #notHeld(end: HoldEnd): Refused {
-    if (this.#closed) return unavailable("closed", "the proxy is closing");
-    return end === "full"
-      ? unavailable("too_many_held", "too many calls wait for a model server; try again")
-      : unavailable("no_upstream", "no model is being served now, and the proxy is stopping; try again");
   }
 
   #forward(
@@ -355,15 +281,6 @@ function recorderOf(
     ...(maxWaitingCalls === undefined ? {} : { maxWaitingCalls }),
     ...(storePatienceMs === undefined ? {} : { patienceMs: storePatienceMs }),
   });
-}
-
-function unavailable(reason: Refusal, message: string): Refused {
-  return new Refused(reason, errorAnswer(503, reason, message, { retryAfterSeconds: 5 }));
-}
-
-function unknownModel(modelName: string, names: string[]): Refused {
-  const message = `model is ${JSON.stringify(modelName)}: this proxy serves ${names.join(", ")}`;
-  return new Refused("unknown_model", errorAnswer(400, "model_not_found", message, { param: "model" }));
 }
 
 /** From the path, else from the headers; null when the call names no attempt. */

@@ -1,6 +1,5 @@
-import type { HeldStatistics } from "./held-calls.ts";
+import type { DeliveryStatistics } from "./delivery.ts";
 import type { RecorderStatistics } from "./recorder.ts";
-import type { ServerReport } from "./upstream-table.ts";
 
 export const refusals = [
   "bad_request",
@@ -33,14 +32,10 @@ export interface ProxyCounts {
   unattributed: number;
   /** Calls of other routes, forwarded and not recorded, by route. */
   unrecorded: { [route: string]: number };
-  /** Calls that one server could not be reached for, and another of the same model got. */
-  movedToAnother: number;
   refused: { [reason in Refusal]: number };
 }
 
-export interface ProxyStatistics extends ProxyCounts, RecorderStatistics, HeldStatistics {
-  servers: ServerReport[];
-}
+export type ProxyStatistics = ProxyCounts & RecorderStatistics & DeliveryStatistics;
 
 export function createCounts(): ProxyCounts {
   return {
@@ -54,7 +49,6 @@ export function createCounts(): ProxyCounts {
     inexact: {},
     unattributed: 0,
     unrecorded: {},
-    movedToAnother: 0,
     refused: Object.fromEntries(refusals.map((reason) => [reason, 0])) as ProxyCounts["refused"],
   };
 }
