@@ -5,6 +5,7 @@ import { selfCommand } from "../../src/self.ts";
 import { serveStore, type StoreServer } from "../../src/server/serve.ts";
 import { startRecordedRun } from "../helpers/recorded-run.ts";
 import { runAgl } from "../helpers/run-agl.ts";
+import { sampleSpan } from "../helpers/sample-span.ts";
 import { temporaryFolder } from "../helpers/temporary-folder.ts";
 
 const folder = temporaryFolder();
@@ -100,6 +101,40 @@ describe("while the store's process lives", () => {
     expect(triplets[1].prompt.token_ids).toEqual([1, 2, 3]);
   });
 
+  test("messages are the calls in words, with the reward that flows back to each", async () => {
+    const { code, out, err } = await runAgl(["export", "messages"], folder);
+    const lines = out
+      .trim()
+      .split("\n")
+      .map((line) => JSON.parse(line));
+    expect([code, err]).toEqual([0, "calls that are no messages: 2 mode_val\n"]);
+    const said = (question: string, answer: string) => [
+      { role: "system", content: "Be brief." },
+      { role: "user", content: question },
+      { role: "assistant", content: answer },
+    ];
+    const { rolloutId: rollout_id, attemptId: attempt_id } = trained;
+    expect(lines).toEqual([
+      {
+        messages: said("What is 12*7?", "Answer 0"),
+        tools: null,
+        reward: 1,
+        rollout_id,
+        attempt_id,
+        response_id: "chatcmpl-0",
+        sequence_id: 1,
+        model: "models/version_0",
+        checkpoint: "version_0",
+        finish_reason: "stop",
+      },
+      expect.objectContaining({ messages: said("So?", "Answer 1"), reward: 1, sequence_id: 3 }),
+    ]);
+    expect(Object.keys(lines[0]).slice(0, 2)).toEqual(["messages", "tools"]);
+    expect(await exportLines("messages", "--mode", "val")).toHaveLength(2);
+    expect(await exportLines("messages", "--attempt", measured.attemptId, "--mode", "val")).toHaveLength(2);
+    expect(await exportLines("messages", "--since", "2100-01-01")).toEqual([]);
+  });
+
   test("filters by state and mode", async () => {
     expect(await exportLines("rollouts", "--status", "queuing,running")).toHaveLength(1);
     expect(await exportLines("rollouts", "--mode", "val", "--mode", "test")).toHaveLength(1);
@@ -167,6 +202,44 @@ describe("while the store's process lives", () => {
     expect(await new Response(child.stderr).text()).toBe("");
     expect(out.trim().split("\n")).toEqual(["1", "0", "1", "0", "1", "0"]);
   });
+});
+
+test("what becomes no line is counted on stderr: calls by reason, rollouts and rewards without a call", async () => {
+  const other = temporaryFolder();
+  const lone = await startRecordedRun(other);
+  const end = async (
+    status: "succeeded" | "failed",
+    prepare: (url: string, ids: [string, string]) => Promise<void>,
+  ) => {
+    const { rollout_id, attempt } = await lone.store.startRollout({ input: "x", mode: "train" });
+    const url = `/rollout/${rollout_id}/attempt/${attempt.attempt_id}/v1/chat/completions`;
+    await prepare(url, [rollout_id, attempt.attempt_id]);
+    await lone.store.updateAttempt(rollout_id, attempt.attempt_id, { status });
+  };
+  await end("succeeded", (_, ids) => lone.reward(...ids, 1));
+  await end("failed", (url) => lone.ask(url, "One?"));
+  await end("succeeded", async (_, [rollout_id, attempt_id]) => {
+    const attributes = { "gen_ai.operation.name": "chat", "gen_ai.response.id": "C" };
+    await lone.store.addSpan(sampleSpan({ rollout_id, attempt_id, name: "chat m", attributes }));
+  });
+  const told = async (...args: string[]) => {
+    const { out, err } = await runAgl(["export", ...args], other);
+    return [out === "" ? 0 : out.trim().split("\n").length, ...err.trim().split("\n")];
+  };
+  const without = ["ended rollouts without a call: 1", "rewards without a call: 1"];
+  expect(await told("rows")).toEqual([
+    0,
+    "calls that are no rows: 1 no_reward, 1 not_through_proxy",
+    ...without,
+  ]);
+  expect(await told("triplets")).toEqual([1, "calls that are no triplets: 1 not_through_proxy", ...without]);
+  expect(await told("messages")).toEqual([
+    0,
+    "calls that are no messages: 1 rollout_failed, 1 no_messages",
+    ...without,
+  ]);
+  expect(await told("messages", "--status", "failed")).toEqual([1, ""]);
+  await lone.close();
 });
 
 test("a large output comes through a slow pipe to the last byte, and to `head` without a trace", async () => {

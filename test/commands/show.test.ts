@@ -173,3 +173,40 @@ test("calls that a tracer recorded are told, too, and are rows for its adapter",
   expect(traced).toContain("row of 3 ids, 1 of them learned; exact; reward 1");
   expect((await agl(rollout_id)).out).toContain("no row: not_through_proxy");
 });
+
+test("a call that a tracer and the proxy both saw is told once, and one of another tracer in its own words", async () => {
+  const { rollout_id, attempt } = await run.store.startRollout({ input: "both" });
+  const { attempt_id } = attempt;
+  await run.ask(`/rollout/${rollout_id}/attempt/${attempt_id}/v1/chat/completions`, "Both?");
+  const { items } = await run.store.querySpans({ rollout_id, name: "raw_gen_ai_request" });
+  const genAi = {
+    "gen_ai.operation.name": "chat",
+    "gen_ai.request.model": "agent-model",
+    "gen_ai.usage.input_tokens": 7,
+    "gen_ai.usage.output_tokens": 2,
+    "gen_ai.input.messages": '[{"role":"user","parts":[{"type":"text","content":"Only here?"}]}]',
+    "gen_ai.output.messages":
+      '[{"role":"assistant","parts":[{"type":"text","content":"Yes"}],"finish_reason":"stop"}]',
+  };
+  const traced = (responseId: string, sequence_id: number) =>
+    run.store.addSpan(
+      sampleSpan({
+        rollout_id,
+        attempt_id,
+        sequence_id,
+        name: "chat agent-model",
+        attributes: { ...genAi, "gen_ai.response.id": responseId },
+      }),
+    );
+  await traced(String(items[0]?.attributes["gen_ai.response.id"]), 2);
+  await traced("elsewhere", 3);
+  await run.store.updateAttempt(rollout_id, attempt_id, { status: "succeeded" });
+  const { out } = await agl(rollout_id);
+  const [, first, second, ...none] = out.split(/^ +\d+ call /m);
+  expect(none).toEqual([]);
+  expect(first).toContain("user: Both?");
+  expect(second).toContain("agent-model, 7 + 2 tokens, 0.75 s, stop");
+  expect(second).toContain("user: Only here?");
+  expect(second).toContain("→ Yes");
+  expect(second).toContain("no row: not_through_proxy");
+});
