@@ -102,6 +102,12 @@ function toUpstream(
   const place = `${context.place}.litellm_params`;
   const { provider, model } = splitModel(parameters.model, place);
   const apiKey = resolveKey(parameters.api_key ?? undefined, place, context.environment);
+  if (apiKey === undefined && provider === "openai" && parameters.api_base == null) {
+    throw new UsageError(
+      `${place}.api_key is missing, and ${defaultAddress.openai} answers nobody without one`,
+      "Write os.environ/OPENAI_API_KEY and set that in the environment.",
+    );
+  }
   return {
     modelName,
     model,

@@ -82,6 +82,11 @@ describe("refusals name the place and what to do", () => {
     ["no address", [entry({ api_base: null })], /\.api_base is missing/],
     ["a wrong address", [entry({ api_base: "http://h:1" })], /\.api_base is "http:\/\/h:1"/],
     ["an unset key", [entry({ api_key: "os.environ/NONE" })], /\.api_key: NONE is not set/],
+    [
+      "no key where none is no use",
+      [entry({ model: "openai/gpt-4.1", api_base: null })],
+      /\.api_key is missing, and https:\/\/api\.openai\.com/,
+    ],
     ["what only LiteLLM knows", [entry({ num_retries: 2 })], /\.num_retries cannot be set/],
     ["what only the agent decides", [entry({ stream: true })], /\.stream cannot be set/],
     ["a negative weight", [entry({ weight: -1 })], /\.weight/],
