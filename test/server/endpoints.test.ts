@@ -111,6 +111,16 @@ describe.each(endpoints)("%s %s", (method, pattern, status, bodyOf) => {
   });
 });
 
+// W-17
+test("an answer of many bytes is not compressed either, whatever the client takes", async () => {
+  const { send, post } = storeRequests();
+  const input = "x".repeat(100_000);
+  await post("/queues/rollouts/enqueue", { rollouts: [{ input }] });
+  const answer = await send("GET", "/v1/agl/rollouts", undefined, { "accept-encoding": "gzip, deflate, br" });
+  expect(answer.headers.get("content-encoding")).toBeNull();
+  expect(answer.body.items[0].input).toBe(input);
+});
+
 // W-15, T-2, T-34
 test("a duplicate span is answered with 201 and null", async () => {
   const { post, ids } = await filled();

@@ -38,7 +38,7 @@ function partialSuccess(rejected: number, message: string): Uint8Array<ArrayBuff
 
 const id = (number: number) => new Uint8Array(8).fill(number);
 
-// O-3, O-4 and the table of section 7.3
+// W-1, O-3, O-4 and the table of section 7.3
 test("a span is stored with the ids of its resource, member for member as the protocol says", async () => {
   const { ids, send, spans, rollout_id, attempt_id } = await otlpRequests();
   const attributes: [string, OtlpValue][] = [
@@ -126,6 +126,7 @@ test("events, links, status, parent, schema and short ids", () => {
     trace_id: "07".padStart(32, "0"),
     span_id: "0".repeat(16),
     parent_id: "09".padStart(16, "0"),
+    parent: null,
     start_time: null,
     end_time: 1_700_000_000,
     status: { status_code: "ERROR", description: "bad" },
@@ -322,6 +323,18 @@ describe("bodies", () => {
       expect([answer.status, (await answer.arrayBuffer()).byteLength]).toEqual([200, 0]);
     },
   );
+
+  // O-3
+  test("one that is cut off anywhere is refused, not stored in part", async () => {
+    const { ids, send, store } = await otlpRequests();
+    const whole = otlpRequest(ids, [{ spanId: id(1), attributes: [["text", "x"]] }]);
+    for (let length = 1; length < whole.length; length += 1) {
+      const answer = await send(whole.slice(0, length));
+      expect([length, answer.status]).toEqual([length, 400]);
+    }
+    expect((await store.statistics()).total_spans).toBe(0);
+    expect((await send(whole)).status).toBe(200);
+  });
 
   // O-1, O-2, O-6; an unknown content encoding is not ignored: its bytes would be read as something else
   test.each([

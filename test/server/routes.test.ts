@@ -232,7 +232,7 @@ describe("rollouts", () => {
 });
 
 describe("attempts", () => {
-  // sections 3.9 to 3.12, W-4, T-35
+  // sections 3.9 to 3.12, E-16, W-4, T-35
   test("start, list, latest, update", async () => {
     const { get, post, store } = storeRequests();
     const [rollout] = await store.enqueueRollouts([{ input: 1 }]);
@@ -323,7 +323,7 @@ describe("spans", () => {
     return { ...requests, ids: { rollout_id, attempt_id: attempt.attempt_id } };
   }
 
-  // section 3.15, D-3, D-10, T-2, T-33
+  // section 3.15, D-3, D-10, T-2, T-33, W-26
   test("a span is answered whole, its duplicate with null", async () => {
     const { post, ids } = await started();
     const span = {

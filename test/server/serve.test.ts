@@ -63,8 +63,33 @@ describe("a held answer over HTTP", () => {
     expect(await (await wait).json()).toMatchObject([{ status: "succeeded" }]);
   });
 
+  const departures = ["abort", "cut"] as const;
+
+  /** Asks, and goes away before the answer. */
+  async function askAndLeave(
+    server: StoreServer,
+    path: string,
+    body: object,
+    how: (typeof departures)[number],
+  ) {
+    if (how === "abort") {
+      const caller = new AbortController();
+      post(server, path, body, caller.signal).catch(() => {});
+      await Bun.sleep(30);
+      caller.abort();
+    } else {
+      const socket = await rawPost(server, path, JSON.stringify(body));
+      await Bun.sleep(30);
+      socket.destroy();
+    }
+  }
+
+  /** Long before the answer would end by itself. */
+  const soon = (answer: Promise<unknown>) =>
+    Promise.race([answer, Bun.sleep(5_000).then(() => "still held after 5 s")]);
+
   // E-20, T-41
-  test.each(["abort", "cut"])("of a client that is gone (%s) gets no rollout", async (how) => {
+  test.each(departures)("of a client that is gone (%s) gets no rollout", async (how) => {
     const store = memoryStore();
     const dropped = Promise.withResolvers<unknown>();
     const server = serve(
@@ -76,21 +101,28 @@ describe("a held answer over HTTP", () => {
         },
       }),
     );
-    const held = { wait_seconds: 30, worker_id: "gone" };
-    if (how === "abort") {
-      const caller = new AbortController();
-      const answer = post(server, "/queues/rollouts/dequeue", held, caller.signal);
-      answer.catch(() => {});
-      await Bun.sleep(30);
-      caller.abort();
-    } else {
-      const socket = await rawPost(server, "/queues/rollouts/dequeue", JSON.stringify(held));
-      await Bun.sleep(30);
-      socket.destroy();
-    }
-    expect(await dropped.promise).toEqual([]);
+    await askAndLeave(server, "/queues/rollouts/dequeue", { wait_seconds: 30, worker_id: "gone" }, how);
+    expect(await soon(dropped.promise)).toEqual([]);
     await store.enqueueRollouts([{ input: 1 }]);
     expect(await store.dequeueRollouts({ worker_id: "here" })).toHaveLength(1);
+  });
+
+  // E-20
+  test.each(departures)("of a client that is gone (%s) waits for nothing any more", async (how) => {
+    const store = memoryStore();
+    const { rollout_id } = await store.startRollout({ input: 1 });
+    const dropped = Promise.withResolvers<unknown>();
+    const server = serve(
+      overriding(store, {
+        waitForRollouts: async (request, options) => {
+          const answer = await store.waitForRollouts(request, options);
+          dropped.resolve(answer);
+          return answer;
+        },
+      }),
+    );
+    await askAndLeave(server, "/waits/rollouts", { rollout_ids: [rollout_id], timeout: null }, how);
+    expect(await soon(dropped.promise)).toEqual([]);
   });
 
   // W-22, W-23

@@ -1,4 +1,4 @@
-import { describe, expect, test } from "bun:test";
+import { afterEach, describe, expect, jest, test } from "bun:test";
 import { silentLogger } from "../../src/log.ts";
 import { openStore } from "../../src/store/sqlite-store.ts";
 import type { SqliteStore } from "../../src/store/sqlite-store.ts";
@@ -164,7 +164,47 @@ describe("the health scan", () => {
   });
 });
 
-// H-2, H-6
+// T-25
+describe("no timer scans", () => {
+  afterEach(() => void jest.useRealTimers());
+
+  function countedScans(scanDebounceSeconds: number) {
+    jest.useFakeTimers();
+    const clock = createTestClock();
+    const store = memoryStore({ now: clock.now, scanDebounceSeconds });
+    let scans = 0;
+    store.observe({ rolloutEnded: () => {}, scanned: () => void (scans += 1) });
+    /** How many scans an hour brings. */
+    const scansInAnHour = async () => {
+      const before = scans;
+      clock.advance(3600);
+      jest.advanceTimersByTime(3_600_000);
+      await store.getWorker("w");
+      return scans - before;
+    };
+    return { store, scansInAnHour };
+  }
+
+  test.each([0, 10])("while nobody calls, with a debounce of %d s", async (debounceSeconds) => {
+    const { store, scansInAnHour } = countedScans(debounceSeconds);
+    const { rollout_id } = await store.startRollout({ input: 1, config: { timeout_seconds: 5 } });
+    expect(await scansInAnHour()).toBe(0);
+    expect((await store.getRollout(rollout_id))?.status).toBe("failed");
+    expect(await scansInAnHour()).toBe(0);
+  });
+
+  test.each([0, 10])("after a held answer has ended, with a debounce of %d s", async (debounceSeconds) => {
+    const { store, scansInAnHour } = countedScans(debounceSeconds);
+    const caller = new AbortController();
+    const held = store.dequeueRollouts({ wait_seconds: 1e9 }, { signal: caller.signal });
+    await store.getWorker("w");
+    caller.abort();
+    expect(await held).toEqual([]);
+    expect(await scansInAnHour()).toBe(0);
+  });
+});
+
+// E-6, H-2, H-6
 describe("which calls scan first", () => {
   /** `other` is a rollout without limits, with one attempt. */
   type Ids = { other: string; attempt: string; resources: string };

@@ -95,11 +95,12 @@ describe("the queue", () => {
   });
 
   // E-6, T-7
-  test("a limit of 0 touches nothing", async () => {
+  test.each([0, -1])("a limit of %d touches nothing", async (limit) => {
     const store = memoryStore();
     await enqueueOne(store);
-    expect(await store.dequeueRollouts({ limit: 0, worker_id: "w" })).toEqual([]);
+    expect(await store.dequeueRollouts({ limit, worker_id: "w" })).toEqual([]);
     expect(await store.getWorker("w")).toBeNull();
+    expect(await store.dequeueRollouts({ worker_id: "w" })).toHaveLength(1);
   });
 
   // S-3, T-23
