@@ -106,7 +106,7 @@ describe("rows equal the ids recorded, in order, whatever the tree and the order
         const given = leftOut.map(({ reason }) => reason).filter((reason) => reason !== "duplicate");
         expect(given.sort()).toEqual([...reasons, ...missing].sort());
       }),
-      { numRuns: 300 },
+      { numRuns: 150 },
     );
   });
 });
@@ -136,7 +136,7 @@ test("proxy and tracer agree on the same calls and their rewards", () => {
       const all = disordered([...history.proxied, ...history.traced, ...history.others], order);
       expect([what(proxy(all)), what(tracer(all))]).toEqual([recorded, recorded]);
     }),
-    { numRuns: 300 },
+    { numRuns: 150 },
   );
 });
 

@@ -29,9 +29,15 @@ const report: Report = {
       succeeded: 250,
       failed: 6,
       failures: { timeout: 6 },
-      without_calls: 0,
+      without_calls: 3,
       reward: { mean: 0.4, n: 250, low: 0.35, high: 0.45 },
-      rows: { kept: 200, dropped: { "below the mean": 300, "failed rollout": 12 } },
+      rows: {
+        kept: 200,
+        dropped: { "below the mean": 300, "failed rollout": 12 },
+        candidates: 500,
+        distinct_responses: 41,
+        rewards_without_call: 2,
+      },
       seconds: { rollouts: 60.5, train: 68 },
       updated: false,
       reason: "every reward is equal",
@@ -54,7 +60,9 @@ test("report.json holds the report as it is, report.md tells it to a person", ()
   );
   const markdown = readFileSync(join(folder, "report.md"), "utf8");
   expect(markdown).toContain("| version_1 | 0.500");
-  expect(markdown).toContain("300 below the mean, 12 failed rollout");
+  expect(markdown).toContain("| 256 (3 without a call) ");
+  expect(markdown).toContain("| 200 of 500 (41 different) ");
+  expect(markdown).toContain("300 below the mean, 12 failed rollout; 2 rewards without a call");
   expect(markdown).toContain("| 6 (6 timeout)");
   expect(markdown).toContain("no update: every reward is equal");
   expect(markdown).toContain("rollouts 60.5, train 68.0");
