@@ -6,10 +6,12 @@ import type {
   CallOptions,
   DequeueRequest,
   EnqueueRolloutRequest,
+  NumberRequest,
   Paging,
   ResourcesQuery,
   RolloutPatch,
   RolloutQuery,
+  SequenceNumber,
   SpanBatchResult,
   SpanQuery,
   StartRolloutRequest,
@@ -33,6 +35,7 @@ import { directFetch } from "./loopback-fetch.ts";
 import type { DirectFetch } from "./loopback-fetch.ts";
 import { describeOtherStore } from "./other-store.ts";
 import type { OtherStore } from "./other-store.ts";
+import { numberOneByOne } from "./number-one-by-one.ts";
 import { Requester } from "./request.ts";
 import type { Health, StoreRequest } from "./request.ts";
 import { storeAddress } from "./store-address.ts";
@@ -67,6 +70,7 @@ export class HttpStore implements StoreApi {
   readonly #timeoutMs: number;
   readonly #closing = new AbortController();
   #knowsBatch = true;
+  #numbersMany = true;
 
   constructor(url: string, options: HttpStoreOptions = {}) {
     const { fetch = directFetch, timeoutMs = 30_000, retryDelaysMs = [1000, 2000, 5000] } = options;
@@ -198,6 +202,20 @@ export class HttpStore implements StoreApi {
   async nextSequenceId(rolloutId: string, attemptId: string): Promise<number> {
     const answer = await this.#post("/spans/next", { rollout_id: rolloutId, attempt_id: attemptId });
     return (answer as { sequence_id: number }).sequence_id;
+  }
+
+  /** One request; against a store without our route, as many as it takes. */
+  async nextSequenceIds(requests: NumberRequest[]): Promise<SequenceNumber[]> {
+    if (requests.length === 0) return [];
+    if (!this.#numbersMany) return await numberOneByOne(this, requests);
+    try {
+      const answer = await this.#post("/spans/next/batch", { spans: requests });
+      return (answer as { spans: SequenceNumber[] }).spans;
+    } catch (error) {
+      if (!isUnknownRoute(error)) throw error;
+      this.#numbersMany = false;
+      return await numberOneByOne(this, requests);
+    }
   }
 
   queryWorkers(query: WorkerQuery): Promise<Page<Worker>> {

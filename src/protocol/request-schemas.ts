@@ -122,4 +122,6 @@ export const workerQuerySchema = wireObject({
 
 export const nextSequenceSchema = wireObject({ rollout_id: text, attempt_id: text });
 
+export const nextSequencesSchema = wireObject({ spans: wireList(nextSequenceSchema) });
+
 export const heartbeatSchema = v.nullish(wireObject({ heartbeat_stats: v.nullish(opaqueObject) }), {});

@@ -1,5 +1,4 @@
-import type { StoreApi } from "../protocol/store-api.ts";
-import type { AttemptEnds } from "./attempt-ends.ts";
+import type { NumberRequest, StoreApi } from "../protocol/store-api.ts";
 import { attemptKey, type AttemptIds } from "./attempt-key.ts";
 
 /** The number of a call that has none yet; the store begins with 1. */
@@ -13,44 +12,57 @@ export interface Arrival {
   ended: boolean;
 }
 
+interface Announcement {
+  key: string;
+  request: NumberRequest;
+  resolve(arrival: Arrival): void;
+}
+
 const later: Arrival = { sequenceId: unnumbered, ended: false };
+const maxAnnouncements = 1_000;
 
 /**
- * Asks the store about each call beside its way to the model: nothing waits for it but the record. A call whose answer
- * does not come in time gets its number, and the verdict whether it was late, when its spans are written; so do those
- * of its attempt that follow, until all of them are stored, which keeps the calls of an attempt in order.
+ * Asks the store about each call beside its way to the model: nothing waits for it but the record. Calls that come
+ * while one question is under way are asked about together, in their order, so that a store gets few requests from
+ * many calls. A call whose answer does not come in time gets its number, and the verdict whether it was late, when its
+ * spans are written; so do those of its attempt that follow, until all of them are stored: that keeps their order.
  */
 export class Arrivals {
-  readonly #store: Pick<StoreApi, "nextSequenceId">;
-  readonly #ends: AttemptEnds;
+  readonly #store: Pick<StoreApi, "nextSequenceIds">;
   readonly #isAway: () => boolean;
   readonly #patienceMs: number;
-  /** The latest question of each attempt: the next one is asked after it. */
-  readonly #latest = new Map<string, Promise<Arrival>>();
   readonly #unnumbered = new Set<string>();
+  #waiting: Announcement[] = [];
+  #asking = false;
 
   constructor(options: {
-    store: Pick<StoreApi, "nextSequenceId">;
-    ends: AttemptEnds;
+    store: Pick<StoreApi, "nextSequenceIds">;
     /** Whether the store is known to be away. */
     isAway: () => boolean;
     patienceMs?: number;
   }) {
     this.#store = options.store;
-    this.#ends = options.ends;
     this.#isAway = options.isAway;
-    this.#patienceMs = options.patienceMs ?? 1_000;
+    this.#patienceMs = options.patienceMs ?? 5_000;
   }
 
   /** Never fails. */
   announce(ids: AttemptIds): Promise<Arrival> {
     const key = attemptKey(ids);
-    const before = this.#latest.get(key);
-    const answer = this.#answer(key, ids, before).finally(() => {
-      if (this.#latest.get(key) === answer) this.#latest.delete(key);
+    if (this.#isAway()) this.#unnumbered.add(key);
+    if (this.#unnumbered.has(key)) return Promise.resolve(later);
+    return new Promise((resolve) => {
+      const timer = setTimeout(() => settle(later), this.#patienceMs);
+      const settle = (arrival: Arrival) => {
+        clearTimeout(timer);
+        const inOrder = arrival.sequenceId !== unnumbered && !this.#unnumbered.has(key);
+        if (!inOrder) this.#unnumbered.add(key);
+        resolve(inOrder ? arrival : later);
+      };
+      const request = { rollout_id: ids.rolloutId, attempt_id: ids.attemptId };
+      this.#waiting.push({ key, request, resolve: settle });
+      if (!this.#asking) void this.#askAll();
     });
-    this.#latest.set(key, answer);
-    return answer;
   }
 
   /** All calls of the attempt are stored. */
@@ -58,31 +70,30 @@ export class Arrivals {
     this.#unnumbered.delete(key);
   }
 
-  async #answer(key: string, ids: AttemptIds, before: Promise<Arrival> | undefined): Promise<Arrival> {
-    if (this.#isAway()) this.#unnumbered.add(key);
-    if (!this.#unnumbered.has(key)) {
-      const answer = await this.#ask(ids, before);
-      if (answer !== null && !this.#unnumbered.has(key)) return answer;
-      this.#unnumbered.add(key);
+  async #askAll(): Promise<void> {
+    this.#asking = true;
+    // The calls of one tick go together.
+    await new Promise((resolve) => setImmediate(resolve));
+    while (this.#waiting.length > 0) {
+      const group = this.#waiting.splice(0, maxAnnouncements);
+      // Nobody waits any more for what took too long.
+      const open = group.filter(({ key }) => !this.#unnumbered.has(key));
+      for (const announcement of group) if (!open.includes(announcement)) announcement.resolve(later);
+      if (open.length > 0) await this.#ask(open);
     }
-    return later;
+    this.#asking = false;
   }
 
-  /** Null when there is no answer, or none in time. */
-  async #ask(ids: AttemptIds, before: Promise<Arrival> | undefined): Promise<Arrival | null> {
-    const { promise: late, resolve } = Promise.withResolvers<null>();
-    const timer = setTimeout(() => resolve(null), this.#patienceMs);
-    const end = this.#ends.endOf(ids);
-    const number = async () => {
-      await before;
-      return await this.#store.nextSequenceId(ids.rolloutId, ids.attemptId);
-    };
-    const both = Promise.all([number(), end]).then(
-      ([sequenceId, endedAt]) => ({ sequenceId, ended: endedAt !== null }),
-      () => null,
-    );
-    const answer = await Promise.race([both, late]);
-    clearTimeout(timer);
-    return answer;
+  async #ask(group: Announcement[]): Promise<void> {
+    try {
+      const numbers = await this.#store.nextSequenceIds(group.map(({ request }) => request));
+      for (const [index, { resolve }] of group.entries()) {
+        const number = numbers[index];
+        if (number === undefined) resolve(later);
+        else resolve({ sequenceId: number.sequence_id, ended: number.ended_at !== null });
+      }
+    } catch {
+      for (const { resolve } of group) resolve(later);
+    }
   }
 }

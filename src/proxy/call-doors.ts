@@ -4,13 +4,12 @@ import { readModelRequest } from "../chat/model-request.ts";
 import { readLimited } from "../chat/limited-body.ts";
 import type { Arrival } from "./arrivals.ts";
 import { Arrivals } from "./arrivals.ts";
-import { AttemptEnds } from "./attempt-ends.ts";
 import type { AttemptIds } from "./attempt-key.ts";
 import { directFetch } from "../client/loopback-fetch.ts";
 import { messageOf } from "../errors.ts";
 import { silentLogger } from "../log.ts";
 import { Delivery, type Send } from "./delivery.ts";
-import { LateAnswers } from "./late-answers.ts";
+import { completeCalls } from "./late-answers.ts";
 import type { CallSurroundings, ModelCallOptions } from "./model-call.ts";
 import { forwardModelCall } from "./model-call.ts";
 import type { ProxyStatistics } from "./counts.ts";
@@ -45,11 +44,9 @@ export class CallDoors {
   constructor(options: ProxyOptions) {
     const { store, log = silentLogger, now = Date.now } = options;
     const fetch = options.fetch ?? directFetch;
-    const ends = new AttemptEnds(store);
-    this.recorder = recorderOf(options, ends, (attempt) => this.#arrivals.settled(attempt));
+    this.recorder = recorderOf(options, (attempt) => this.#arrivals.settled(attempt));
     this.#arrivals = new Arrivals({
       store,
-      ends,
       isAway: () => this.recorder.storeIsAway,
       ...(options.storePatienceMs === undefined ? {} : { patienceMs: options.storePatienceMs }),
     });
@@ -267,15 +264,13 @@ export class CallDoors {
 
 function recorderOf(
   { store, log = silentLogger, spool, maxWaitingCalls, storePatienceMs, whenFull }: ProxyOptions,
-  ends: AttemptEnds,
   onSettled: (attempt: string) => void,
 ): Recorder {
-  const late = new LateAnswers({ store, ends });
   return new Recorder({
     store,
     log,
     spool: spool === undefined ? undefined : new Spool({ ...spool, log }),
-    complete: (calls) => late.complete(calls),
+    complete: (calls) => completeCalls(store, calls),
     onSettled,
     ...(whenFull === undefined ? {} : { whenFull }),
     ...(maxWaitingCalls === undefined ? {} : { maxWaitingCalls }),

@@ -2,7 +2,6 @@ import { attributeKeys } from "../protocol/semconv.ts";
 import type { StoreApi } from "../protocol/store-api.ts";
 import type { Span } from "../protocol/types.ts";
 import { unnumbered } from "./arrivals.ts";
-import type { AttemptEnds } from "./attempt-ends.ts";
 import { identityHeaders, identityHeadersKey } from "./litellm-attributes.ts";
 
 export interface CompletedCalls {
@@ -17,51 +16,31 @@ export interface CompletedCalls {
  * the calls began, and a mark on those that began after their attempt had ended. That compares the proxy's clock
  * with the store's; it is only for these calls.
  */
-export class LateAnswers {
-  readonly #store: Pick<StoreApi, "nextSequenceId">;
-  readonly #ends: AttemptEnds;
-
-  constructor(options: { store: Pick<StoreApi, "nextSequenceId">; ends: AttemptEnds }) {
-    this.#store = options.store;
-    this.#ends = options.ends;
+export async function completeCalls(
+  store: Pick<StoreApi, "nextSequenceIds">,
+  calls: Span[][],
+): Promise<CompletedCalls> {
+  const open = calls.filter(isOpen).toSorted((one, other) => startOf(one) - startOf(other));
+  if (open.length === 0) return { calls, stale: 0 };
+  const requests = open.map(([span]) => ({
+    rollout_id: span?.rollout_id ?? "",
+    attempt_id: span?.attempt_id ?? "",
+  }));
+  const numbers = await store.nextSequenceIds(requests);
+  const completed = new Map<Span[], Span[]>();
+  let stale = 0;
+  for (const [index, spans] of open.entries()) {
+    const { sequence_id, ended_at } = numbers[index] ?? { sequence_id: unnumbered, ended_at: null };
+    const late = ended_at !== null && startOf(spans) >= ended_at && !isMarked(spans);
+    if (late) stale += 1;
+    completed.set(spans, completeCall(spans, sequence_id, late));
   }
+  return { calls: calls.map((spans) => completed.get(spans) ?? spans), stale };
+}
 
-  async complete(calls: Span[][]): Promise<CompletedCalls> {
-    const open = calls.filter(isOpen);
-    if (open.length === 0) return { calls, stale: 0 };
-    let stale = 0;
-    const byRollout = Map.groupBy(open, (spans) => spans[0]?.rollout_id ?? "");
-    const completed = new Map<Span[], Span[]>();
-    await Promise.all(
-      [...byRollout.values()].map(async (siblings) => {
-        const ordered = siblings.toSorted((one, other) => startOf(one) - startOf(other));
-        const numbers = await this.#numbers(ordered);
-        for (const [index, spans] of ordered.entries()) {
-          const late = await this.#isLate(spans);
-          if (late) stale += 1;
-          completed.set(spans, completeCall(spans, numbers[index] ?? unnumbered, late));
-        }
-      }),
-    );
-    return { calls: calls.map((spans) => completed.get(spans) ?? spans), stale };
-  }
-
-  async #numbers(calls: Span[][]): Promise<number[]> {
-    const numbers = await Promise.all(
-      calls.map(([span]) => this.#store.nextSequenceId(span?.rollout_id ?? "", span?.attempt_id ?? "")),
-    );
-    return numbers.toSorted((one, other) => one - other);
-  }
-
-  /** False, too, for one that was marked as it came. */
-  async #isLate(spans: Span[]): Promise<boolean> {
-    const [first] = spans;
-    if (first === undefined || spans.some(({ attributes }) => attributes[attributeKeys.stale] === true)) {
-      return false;
-    }
-    const endedAt = await this.#ends.endOf({ rolloutId: first.rollout_id, attemptId: first.attempt_id });
-    return endedAt !== null && startOf(spans) >= endedAt;
-  }
+/** It was late already as it came. */
+function isMarked(spans: Span[]): boolean {
+  return spans.some(({ attributes }) => attributes[attributeKeys.stale] === true);
 }
 
 function isOpen(spans: Span[]): boolean {

@@ -10,7 +10,7 @@ import { passedRoutes } from "./pass-through.ts";
 import { recordedRoutes } from "./recorded-routes.ts";
 import type { Upstream } from "./upstreams.ts";
 
-export type SpanSink = Pick<StoreApi, "nextSequenceId" | "addSpans" | "queryAttempts" | "queryRollouts">;
+export type SpanSink = Pick<StoreApi, "nextSequenceIds" | "addSpans" | "queryAttempts">;
 
 export interface ProxyOptions {
   store: SpanSink;

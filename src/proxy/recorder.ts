@@ -105,7 +105,7 @@ export class Recorder {
       maxWaitingBytes: 512 * 1024 * 1024,
       firstRetryMs: 100,
       maxRetryMs: 5_000,
-      patienceMs: 1_000,
+      patienceMs: 5_000,
       ...options,
     };
     const found = options.spool?.found.splice(0) ?? [];

@@ -9,6 +9,7 @@ import {
   enqueueSchema,
   heartbeatSchema,
   nextSequenceSchema,
+  nextSequencesSchema,
   resourcesQuerySchema,
   rolloutPatchSchema,
   rolloutQuerySchema,
@@ -145,6 +146,10 @@ function spanRoutes(context: RouteContext): Route[] {
     post("/spans/next", 200, async (c) => {
       const request = await body(c, context, nextSequenceSchema);
       return { sequence_id: await store.nextSequenceId(request.rollout_id, request.attempt_id) };
+    }),
+    post("/spans/next/batch", 200, async (c) => {
+      const { spans } = await body(c, context, nextSequencesSchema);
+      return { spans: await store.nextSequenceIds(spans) };
     }),
   ];
 }

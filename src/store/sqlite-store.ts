@@ -9,10 +9,12 @@ import type {
   CallOptions,
   DequeueRequest,
   EnqueueRolloutRequest,
+  NumberRequest,
   Paging,
   ResourcesQuery,
   RolloutPatch,
   RolloutQuery,
+  SequenceNumber,
   SpanBatchResult,
   SpanQuery,
   StartRolloutRequest,
@@ -32,6 +34,7 @@ import type {
   Statistics,
   Worker,
 } from "../protocol/types.ts";
+import { endOfAttempt } from "./attempt-end.ts";
 import { Checkpoints } from "./checkpoints.ts";
 import type { Checkpointer } from "./checkpoints.ts";
 import { createClock } from "./clock.ts";
@@ -275,6 +278,16 @@ export class SqliteStore implements StoreApi {
 
   async nextSequenceId(rolloutId: string, _attemptId: string): Promise<number> {
     return this.#write(() => this.#tables.spans.nextSequence(rolloutId));
+  }
+
+  async nextSequenceIds(requests: NumberRequest[]): Promise<SequenceNumber[]> {
+    if (requests.length === 0) return [];
+    return this.#scanThenWrite(() =>
+      requests.map(({ rollout_id, attempt_id }) => ({
+        sequence_id: this.#tables.spans.nextSequence(rollout_id),
+        ended_at: endOfAttempt(this.#tables.attempts, rollout_id, attempt_id),
+      })),
+    );
   }
 
   async queryWorkers(query: WorkerQuery): Promise<Page<Worker>> {

@@ -1,5 +1,5 @@
 import type { SpanSink } from "../../src/proxy/proxy.ts";
-import type { Attempt, AttemptedRollout, Span } from "../../src/protocol/types.ts";
+import type { Attempt, Span } from "../../src/protocol/types.ts";
 
 export interface MemorySink extends SpanSink {
   spans: Span[];
@@ -37,18 +37,17 @@ export function createMemorySink(attempts: Partial<Attempt>[] = [{}]): MemorySin
       const items = sink.attempts.filter((attempt) => attempt.rollout_id === rolloutId);
       return { items, limit: -1, offset: 0, total: items.length };
     },
-    async queryRollouts({ rollout_id_in: wanted }) {
+    async nextSequenceIds(requests) {
       if (sink.broken !== null) throw sink.broken;
-      const latest = new Map(sink.attempts.map((attempt) => [attempt.rollout_id, attempt]));
-      const items = [...latest.values()]
-        .filter(({ rollout_id }) => wanted?.includes(rollout_id))
-        .map((attempt) => rolloutWith(attempt));
-      return { items, limit: -1, offset: 0, total: items.length };
-    },
-    async nextSequenceId(rolloutId) {
-      if (sink.broken !== null) throw sink.broken;
-      counters.set(rolloutId, (counters.get(rolloutId) ?? 0) + 1);
-      return counters.get(rolloutId) ?? 0;
+      return requests.map(({ rollout_id, attempt_id }) => {
+        counters.set(rollout_id, (counters.get(rollout_id) ?? 0) + 1);
+        const attempt = sink.attempts.find((item) => item.attempt_id === attempt_id);
+        const ended = attempt !== undefined && attempt.status !== "running";
+        return {
+          sequence_id: counters.get(rollout_id) ?? 0,
+          ended_at: ended ? (attempt.end_time ?? 0) : null,
+        };
+      });
     },
     async addSpans(spans) {
       await Promise.resolve();
@@ -59,19 +58,4 @@ export function createMemorySink(attempts: Partial<Attempt>[] = [{}]): MemorySin
     },
   };
   return sink;
-}
-
-function rolloutWith(attempt: Attempt): AttemptedRollout {
-  return {
-    rollout_id: attempt.rollout_id,
-    input: null,
-    start_time: 0,
-    end_time: null,
-    mode: null,
-    resources_id: null,
-    status: "running",
-    config: { timeout_seconds: null, unresponsive_seconds: null, max_attempts: 1, retry_condition: [] },
-    metadata: {},
-    attempt,
-  };
 }

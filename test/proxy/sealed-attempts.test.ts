@@ -106,18 +106,18 @@ test("an attempt that its runner ends is sealed even while the store is away", a
   }
 });
 
-test("32 calls at once cost the store few questions about their attempts", async () => {
+test("32 calls at once cost the store few questions", async () => {
   const fixture = startProxyFixture((request) =>
     replyAs(request, { prompt_token_ids: [1], pieces: [{ text: "hi", token_ids: [2] }] }),
   );
   try {
     await fixture.post({});
     let questions = 0;
-    const { queryRollouts } = fixture.sink;
-    fixture.sink.queryRollouts = async (query) => {
+    const { nextSequenceIds } = fixture.sink;
+    fixture.sink.nextSequenceIds = async (requests) => {
       questions += 1;
       await Bun.sleep(5);
-      return await queryRollouts(query);
+      return await nextSequenceIds(requests);
     };
     await Promise.all(Array.from({ length: 32 }, () => fixture.post({})));
     await fixture.proxy.flush(5_000);

@@ -85,10 +85,9 @@ test("a store that hangs delays no answer, and its calls are on disk soon", asyn
   await call(fixture);
   await proxy.flush(5_000);
   const { promise, resolve } = Promise.withResolvers<void>();
-  const { nextSequenceId, addSpans, queryRollouts } = sink;
-  sink.nextSequenceId = async (...ids) => (await promise, await nextSequenceId(...ids));
+  const { nextSequenceIds, addSpans } = sink;
+  sink.nextSequenceIds = async (requests) => (await promise, await nextSequenceIds(requests));
   sink.addSpans = async (spans) => (await promise, await addSpans(spans));
-  sink.queryRollouts = async (query) => (await promise, await queryRollouts(query));
   for (let index = 0; index < 3; index += 1) expect(await call(fixture)).toBe(200);
   await onDisk(fixture, 3);
   resolve();

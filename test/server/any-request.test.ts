@@ -46,7 +46,7 @@ const { value } = fc.letrec<{ value: string }>((tie) => ({
 const paths = (
   "/queues/rollouts/enqueue /queues/rollouts/dequeue /rollouts /rollouts/search /rollouts/RO " +
   "/rollouts/RO/attempts /rollouts/RO/attempts/search /rollouts/RO/attempts/latest /resources " +
-  "/resources/rs /spans /spans/search /spans/next /spans/batch /workers/search /workers/w"
+  "/resources/rs /spans /spans/search /spans/next /spans/next/batch /spans/batch /workers/search /workers/w"
 ).split(" ");
 const post = fc.tuple(fc.constantFrom(...paths), value);
 const changedSpan = fc.tuple(

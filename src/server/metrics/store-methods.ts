@@ -29,6 +29,11 @@ export const storeMethods: { readonly [Name in keyof StoreApi]: Method } = {
   addSpans: { name: "add_many_spans", collection: "spans", operation: "insert" },
   querySpans: { name: "query_spans", collection: "spans", operation: "query" },
   nextSequenceId: { name: "get_next_span_sequence_id", collection: "span_sequence_ids", operation: "update" },
+  nextSequenceIds: {
+    name: "get_many_span_sequence_ids",
+    collection: "span_sequence_ids",
+    operation: "update",
+  },
   queryWorkers: { name: "query_workers", collection: "workers", operation: "query" },
   getWorker: { name: "get_worker_by_id", collection: "workers", operation: "get" },
   updateWorker: { name: "update_worker", collection: "workers", operation: "upsert" },
