@@ -117,6 +117,26 @@ describe("over HTTP the store behaves as in the process", () => {
     }
   });
 
+  // W-1; our own server would not mind a slash too many
+  test.each([
+    ["http://host:4747", "http://host:4747/v1/agl/statistics"],
+    ["http://host:4747/", "http://host:4747/v1/agl/statistics"],
+    ["http://host:4747///", "http://host:4747/v1/agl/statistics"],
+    ["http://host:4747/below//", "http://host:4747/below/v1/agl/statistics"],
+    ["http://host:4747/t/TOKEN//", "http://host:4747/v1/agl/statistics"],
+    ["http://agl:TOKEN@host:4747//", "http://host:4747/v1/agl/statistics"],
+  ])("at %s it asks for %s", async (address, expected) => {
+    const asked: string[] = [];
+    const fetch: DirectFetch = async (url) => {
+      asked.push(url);
+      return Response.json({});
+    };
+    const client = connectStore(address, { fetch });
+    closers.push(() => client.close());
+    await client.statistics();
+    expect(asked).toEqual([expected]);
+  });
+
   // W-26
   test("members of an answer that it does not know are no trouble", async () => {
     const page = { items: [{ worker_id: "w", colour: "red" }], limit: -1, offset: 0, total: 1, next: "x" };

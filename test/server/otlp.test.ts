@@ -38,7 +38,7 @@ function partialSuccess(rejected: number, message: string): Uint8Array<ArrayBuff
 
 const id = (number: number) => new Uint8Array(8).fill(number);
 
-// W-1, O-3, O-4 and the table of section 7.3
+// W-1, W-26, O-3, O-4 and the table of section 7.3
 test("a span is stored with the ids of its resource, member for member as the protocol says", async () => {
   const { ids, send, spans, rollout_id, attempt_id } = await otlpRequests();
   const attributes: [string, OtlpValue][] = [
