@@ -7,11 +7,17 @@ export interface Commit {
   onFailure(error: AglError): void;
 }
 
+interface Waiting {
+  commit: Commit;
+  /** Those who read while this was the latest commit. */
+  readers: PromiseWithResolvers<void>[];
+}
+
 /** Commits that are made, but told to nobody until they are on disk. */
 export class UnsyncedCommits {
   readonly #log: CommitLog | undefined;
   /** Oldest first. */
-  readonly #waiting: Commit[] = [];
+  readonly #waiting: Waiting[] = [];
   #syncing = false;
   #failure: AglError | undefined;
 
@@ -30,14 +36,17 @@ export class UnsyncedCommits {
       commit.onDisk();
       return;
     }
-    this.#waiting.push(commit);
+    this.#waiting.push({ commit, readers: [] });
     this.#sync(this.#log);
   }
 
   /** When everything that is committed now is on disk: nobody may read what a power failure could take back. */
   settled(): Promise<void> {
-    if (this.#waiting.length === 0) return Promise.resolve();
-    return new Promise((resolve, reject) => this.#waiting.push({ onDisk: resolve, onFailure: reject }));
+    const latest = this.#waiting.at(-1);
+    if (latest === undefined) return Promise.resolve();
+    const reader = Promise.withResolvers<void>();
+    latest.readers.push(reader);
+    return reader.promise;
   }
 
   flush(): void {
@@ -48,7 +57,7 @@ export class UnsyncedCommits {
       this.#fail(error);
       return;
     }
-    for (const commit of this.#waiting.splice(0)) commit.onDisk();
+    this.#tell(this.#waiting.at(-1));
   }
 
   #sync(log: CommitLog): void {
@@ -64,9 +73,12 @@ export class UnsyncedCommits {
   }
 
   /** Those up to `last`, unless a flush was quicker. */
-  #tell(last: Commit | undefined): void {
+  #tell(last: Waiting | undefined): void {
     const count = last === undefined ? 0 : this.#waiting.indexOf(last) + 1;
-    for (const commit of this.#waiting.splice(0, count)) commit.onDisk();
+    for (const { commit, readers } of this.#waiting.splice(0, count)) {
+      commit.onDisk();
+      for (const reader of readers) reader.resolve();
+    }
   }
 
   #fail(error: unknown): void {
@@ -74,6 +86,9 @@ export class UnsyncedCommits {
       remedy: "check the disk, then start the store again",
       cause: error,
     });
-    for (const commit of this.#waiting.splice(0)) commit.onFailure(this.#failure);
+    for (const { commit, readers } of this.#waiting.splice(0)) {
+      commit.onFailure(this.#failure);
+      for (const reader of readers) reader.reject(this.#failure);
+    }
   }
 }

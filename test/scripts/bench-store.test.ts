@@ -9,7 +9,7 @@ import { parseJson } from "../../src/protocol/json.ts";
 import { spanSchema } from "../../src/protocol/span-schema.ts";
 import { check } from "../../src/server/validation.ts";
 
-/** Computed by others from the published description of the agents, with a store that costs nothing. */
+/** Rollouts per second of the published agents on a store that costs nothing, computed before this was written. */
 const computedIdeals: Record<string, number> = {
   medium: 149,
   "mid-high": 626,

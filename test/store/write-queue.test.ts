@@ -162,22 +162,26 @@ describe("answers wait for the disk", () => {
     void insert(1);
     await tick();
     void writes.settled().then(() => (settled += 1));
-    log.end();
-    await tick();
-    log.end();
     void insert(2);
+    await tick();
+    void writes.settled().then(() => (settled += 10));
+    expect(settled).toBe(0);
+    log.end();
     await tick();
     expect(settled).toBe(1);
     log.end();
+    await tick();
+    expect({ settled, running: log.running }).toEqual({ settled: 11, running: 0 });
   });
 
   test("after a sync that failed nothing is accepted any more", async () => {
     const log = slowLog();
-    const { insert } = writing(log);
+    const { writes, insert } = writing(log);
     const [first, second] = [insert(1), insert(2)];
     await tick();
+    const seen = writes.settled();
     log.end(new Error("EIO: i/o error"));
-    const outcomes = await Promise.allSettled([first, second, insert(3)]);
+    const outcomes = await Promise.allSettled([first, second, seen, insert(3)]);
     for (const outcome of outcomes) {
       expect(outcome).toMatchObject({ status: "rejected", reason: { boundary: "store" } });
       expect((outcome as PromiseRejectedResult).reason.message).toContain("EIO: i/o error");
