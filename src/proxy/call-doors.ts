@@ -16,6 +16,7 @@ import type { ProxyStatistics } from "./counts.ts";
 import { createCounts } from "./counts.ts";
 import { errorAnswer } from "./error-answer.ts";
 import { Fingerprints } from "./fingerprints.ts";
+import { FinishedCalls } from "./finished-calls.ts";
 import type { KnownAttempts } from "./known-attempts.ts";
 import { createKnownAttempts } from "./known-attempts.ts";
 import { countUnrecorded, passThrough } from "./pass-through.ts";
@@ -54,6 +55,7 @@ export class CallDoors {
       fetch,
       counts: createCounts(),
       fingerprints: new Fingerprints(),
+      finished: new FinishedCalls(),
       log,
       now,
       firstByteTimeoutMs: options.firstByteTimeoutMs ?? 600_000,
@@ -212,13 +214,12 @@ export class CallDoors {
 
   async #readRequest(context: Context): Promise<ModelRequest> {
     if (this.#closed) throw unavailable("closed", "the proxy is closing");
-    const { headers, body } = context.req.raw;
-    const encoding = headers.get("content-encoding");
+    const encoding = context.req.raw.headers.get("content-encoding");
     if (encoding !== null && encoding !== "identity") {
       const message = `content-encoding is ${encoding}: send the body uncompressed`;
       throw new Refused("bad_request", errorAnswer(415, "unsupported_encoding", message));
     }
-    const bytes = await readLimited(body, this.#maxBodyBytes).catch(() => {
+    const bytes = await readLimited(context.req.raw, this.#maxBodyBytes).catch(() => {
       throw new Refused("bad_request", errorAnswer(400, "invalid_request", "the body ended too early"));
     });
     if (bytes === null) {

@@ -20,6 +20,7 @@ import type { RecordedRoute } from "./recorded-route.ts";
 import type { OpenCall } from "./recorder.ts";
 import type { Repetition } from "./repeated-calls.ts";
 import type { Fingerprints } from "./fingerprints.ts";
+import type { FinishedCalls } from "./finished-calls.ts";
 import { inexactCallReason } from "./inexact-call.ts";
 import { withoutKey } from "./provider-key.ts";
 import { forwardedRequestHeaders, UpstreamCall, wasNeverReached } from "./upstream-call.ts";
@@ -29,6 +30,7 @@ export interface CallSurroundings {
   fetch: DirectFetch;
   counts: ProxyCounts;
   fingerprints: Fingerprints;
+  finished: FinishedCalls;
   log: Logger;
   now: () => number;
   firstByteTimeoutMs: number;
@@ -137,7 +139,7 @@ class ModelCall {
 
   async #relayWhole(response: Response): Promise<Response> {
     this.#exchange.firstByteCame();
-    const bytes = await readLimited(response.body, this.#options.surroundings.maxAnswerBytes);
+    const bytes = await readLimited(response, this.#options.surroundings.maxAnswerBytes);
     if (bytes === null) return this.#fail(noAnswer("the answer of the model server is too large"));
     const headers = relayedHeaders(response.headers);
     const answerText = decode(bytes);
@@ -202,8 +204,7 @@ class ModelCall {
     recording.repetition.ended({ failed: aborted || failure !== null });
     countCall(call, recording, surroundings);
     const bytes = 4 * (this.#requestText.length + (answerText?.length ?? 0));
-    // After the answer: making the spans of a long conversation takes a while.
-    setImmediate(() => void record(call, recording, { counts: surroundings.counts, bytes }));
+    surroundings.finished.add(() => void record(call, recording, { counts: surroundings.counts, bytes }));
   }
 }
 

@@ -71,7 +71,7 @@ async function relayedError(
   exchange: UpstreamCall,
   { target: { upstream, health }, surroundings }: PassThroughOptions,
 ): Promise<Response> {
-  const bytes = await readLimited(response.body, surroundings.maxAnswerBytes);
+  const bytes = await readLimited(response, surroundings.maxAnswerBytes);
   exchange.end();
   health.ended(answerFailure(response, null, null), exchange.clientLeft);
   if (bytes === null) {

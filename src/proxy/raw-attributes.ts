@@ -18,7 +18,8 @@ export function rawAttributes(record: CallRecord): Attributes {
   if (answer === null) return attributes;
   Object.assign(attributes, memberAttributes(record.answerText ?? "{}", prefix));
   const [promptIds, responseIds] = [promptTokenIds(answer), responseTokenIds(answer)];
-  if (promptIds !== null) attributes[`${prefix}prompt_token_ids`] = toPythonLiteral(promptIds);
+  // A chat completion has them as a member of its own.
+  if (promptIds !== null) attributes[`${prefix}prompt_token_ids`] ||= toPythonLiteral(promptIds);
   if (responseIds !== null) attributes[`${prefix}response_token_ids`] = toPythonLiteral(responseIds);
   if (typeof answer.id === "string") attributes[attributeKeys.responseId] = answer.id;
   return attributes;

@@ -239,6 +239,8 @@ export class Recorder {
   async #writeAll(): Promise<void> {
     const { spool, log } = this.#options;
     this.#writing = true;
+    // The calls of one tick go together.
+    await new Promise((resolve) => setImmediate(resolve));
     let failures = 0;
     while (!this.#closed.signal.aborted) {
       const batch = await this.#nextBatch().catch((error: unknown) => {

@@ -109,7 +109,7 @@ class TracedExchange {
   }
 
   async #relayWhole(response: Response): Promise<Response> {
-    const bytes = await readLimited(response.body, this.#maxAnswerBytes);
+    const bytes = await readLimited(response, this.#maxAnswerBytes);
     if (bytes === null) throw new Error(`the answer is larger than ${this.#maxAnswerBytes} bytes`);
     const shown = { status: response.status, headers: relayedHeaders(response.headers) };
     const text = new TextDecoder().decode(bytes);
@@ -160,7 +160,7 @@ class TracedExchange {
 
 async function isRefusalOfIds(response: Response): Promise<boolean> {
   if (response.status !== 400 && response.status !== 422) return false;
-  const bytes = await readLimited(response.clone().body, maxRefusalBytes);
+  const bytes = await readLimited(response.clone(), maxRefusalBytes);
   return bytes !== null && new TextDecoder().decode(bytes).includes("return_token_ids");
 }
 
