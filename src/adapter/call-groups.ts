@@ -2,6 +2,8 @@ import { attributeKeys, spanNames } from "../protocol/semconv.ts";
 import type { Span } from "../protocol/types.ts";
 import { isProxiedCall, isTracedCall } from "./model-call-span.ts";
 import { textOf } from "./opaque.ts";
+import type { DroppedCall } from "./triplet.ts";
+import { UnseenTwins } from "./unseen-twins.ts";
 
 /** All that was written about one call of a model, by whomever. */
 export interface CallGroup {
@@ -30,6 +32,10 @@ export function isProxiedGroup({ spans }: CallGroup): boolean {
   return spans.some(isProxiedCall);
 }
 
+export function droppedGroup({ sequenceId, responseId }: CallGroup, reason: string): DroppedCall {
+  return { sequence_id: sequenceId, response_id: responseId, reason };
+}
+
 export function responseIdOf({ attributes }: Pick<Span, "attributes">): string | null {
   const named =
     textOf(attributes[attributeKeys.responseId]) ?? textOf(attributes["agentlightning.operation.output.id"]);
@@ -53,12 +59,13 @@ function proxiedGroups(spans: Span[]): CallGroup[] {
 }
 
 function addTraced(groups: CallGroup[], byResponse: Map<string, CallGroup>, ordered: readonly Span[]): void {
-  const proxied = [...groups];
+  const twins = new UnseenTwins(groups);
   const bySpan = new Map<string, CallGroup>();
   const parents = new Map(ordered.map(({ span_id, parent_id }) => [span_id, parent_id]));
   const nameless: Span[] = [];
   const join = (group: CallGroup, span: Span) => {
     group.spans.push(span);
+    twins.markSeen(group);
     bySpan.set(span.span_id, group);
   };
   const start = (span: Span, responseId: string | null) => {
@@ -74,7 +81,7 @@ function addTraced(groups: CallGroup[], byResponse: Map<string, CallGroup>, orde
     else byResponse.set(responseId, start(span, responseId));
   }
   for (const span of nameless) {
-    const group = bySpan.get(span.span_id) ?? groupAbove(span, bySpan, parents) ?? twinOf(span, proxied);
+    const group = bySpan.get(span.span_id) ?? groupAbove(span, bySpan, parents) ?? twins.within(span);
     if (group === undefined) start(span, null);
     else join(group, span);
   }
@@ -94,18 +101,6 @@ function groupAbove(
     id = parents.get(id) ?? null;
   }
   return undefined;
-}
-
-/** What the proxy saw of a call lies within the time that the agent waited for it. */
-function twinOf({ start_time, end_time }: Span, proxied: CallGroup[]): CallGroup | undefined {
-  if (start_time === null || end_time === null) return undefined;
-  return proxied.find(
-    ({ spans }) =>
-      spans.every(isProxiedCall) &&
-      spans.every(
-        (span) => (span.start_time ?? -Infinity) >= start_time && (span.end_time ?? Infinity) <= end_time,
-      ),
-  );
 }
 
 function rankOf(span: Span): number {

@@ -1,3 +1,4 @@
+import { EnclosingSpans } from "./enclosing-spans.ts";
 import { depthFirst, type SpanNode } from "./span-tree.ts";
 
 /**
@@ -7,22 +8,54 @@ import { depthFirst, type SpanNode } from "./span-tree.ts";
 export function repairHierarchy(root: SpanNode): void {
   let level = root;
   while (level.children.length === 1) level = level.children[0] as SpanNode;
+  const places = new Places(level);
   for (const child of level.children.slice()) {
-    const parent = enclosing(level, child);
-    if (parent === null) continue;
-    level.children.splice(level.children.indexOf(child), 1);
-    parent.children.push(child);
+    const parent = places.shortestAround(child);
+    if (parent !== null) places.move(child, parent);
   }
 }
 
-function enclosing(level: SpanNode, child: SpanNode): SpanNode | null {
-  let best: SpanNode | null = null;
-  let least = Infinity;
-  for (const node of depthFirst(level, (other) => other !== child && !other.isReward)) {
-    if (node === level) continue;
-    if (node.start > child.start || node.end < child.end) continue;
-    const slack = node.end - child.end + (child.start - node.start);
-    if (slack > 0 && slack < least) [best, least] = [node, slack];
+class Places {
+  readonly #level: SpanNode;
+  readonly #spans: EnclosingSpans;
+  readonly #parents = new Map<SpanNode, SpanNode>();
+
+  constructor(level: SpanNode) {
+    this.#level = level;
+    const nodes = depthFirst(level, (node) => !node.isReward);
+    this.#spans = new EnclosingSpans(nodes.filter((node) => node !== level));
+    for (const node of nodes) for (const child of node.children) this.#parents.set(child, node);
   }
-  return best;
+
+  shortestAround(child: SpanNode): SpanNode | null {
+    let best: SpanNode | null = null;
+    let least = Infinity;
+    for (const node of this.#spans.around(child)) {
+      const slack = node.end - child.end + (child.start - node.start);
+      if (!(slack > 0) || slack > least || this.#isWithin(node, child)) continue;
+      if (slack < least || this.#isBefore(node, best as SpanNode)) [best, least] = [node, slack];
+    }
+    return best;
+  }
+
+  move(child: SpanNode, parent: SpanNode): void {
+    this.#level.children.splice(this.#level.children.indexOf(child), 1);
+    parent.children.push(child);
+    this.#parents.set(child, parent);
+  }
+
+  #isWithin(node: SpanNode, top: SpanNode): boolean {
+    let current: SpanNode | undefined = node;
+    while (current !== undefined && current !== top) current = this.#parents.get(current);
+    return current === top;
+  }
+
+  /** In depth-first order. */
+  #isBefore(one: SpanNode, other: SpanNode): boolean {
+    for (const node of depthFirst(this.#level)) {
+      if (node === one) return true;
+      if (node === other) return false;
+    }
+    return false;
+  }
 }

@@ -1,12 +1,12 @@
 import { type Logger, silentLogger } from "../log.ts";
 import { attributeKeys, spanNames } from "../protocol/semconv.ts";
 import type { Span } from "../protocol/types.ts";
-import { type CallGroup, callGroups } from "./call-groups.ts";
+import { rewardCalls } from "./below-reward.ts";
+import { type CallGroup, callGroups, droppedGroup } from "./call-groups.ts";
 import { unusedReason } from "./call-marks.ts";
 import { type ChatMessage, type ChatTool, type Conversation, conversationOf } from "./conversation.ts";
 import { finishReasonOf } from "./finish-reason.ts";
 import { member, textOf } from "./opaque.ts";
-import { isRewardSpan } from "./rewards.ts";
 import { assignRewards } from "./sequence-rewards.ts";
 import { orderedOnce } from "./span-order.ts";
 import type { AdaptedSpans, DroppedCall } from "./triplet.ts";
@@ -41,7 +41,7 @@ export function adaptMessages(spans: readonly Span[], options: { log?: Logger } 
   for (const group of callGroups(ordered)) {
     const reason = whyUnused(group);
     if (reason === null) answered.push({ group, sequenceId: group.sequenceId, reward: null });
-    else dropped.push(droppedCall(group, reason));
+    else dropped.push(droppedGroup(group, reason));
   }
   const unassignedRewards = assignRewards(answered, ordered, options.log ?? silentLogger);
   const calls: RecordedMessages[] = [];
@@ -49,7 +49,7 @@ export function adaptMessages(spans: readonly Span[], options: { log?: Logger } 
     const conversation = conversationOf(group.spans, ordered);
     const problem = problemOf(conversation);
     if (problem === null) calls.push({ ...recordedMessages(group, conversation), reward });
-    else dropped.push(droppedCall(group, problem));
+    else dropped.push(droppedGroup(group, problem));
   }
   dropped.sort((one, other) => one.sequence_id - other.sequence_id);
   return { calls, dropped, unassignedRewards };
@@ -57,29 +57,17 @@ export function adaptMessages(spans: readonly Span[], options: { log?: Logger } 
 
 function unusedReasons(ordered: readonly Span[]): (group: CallGroup) => string | null {
   const seen = new Set<string>();
-  const byId = new Map(ordered.map((span) => [span.span_id, span]));
-  return ({ responseId, spans }) => {
+  const isJudges = rewardCalls(ordered);
+  return (group) => {
+    const { responseId, spans } = group;
     if (responseId !== null && seen.has(responseId)) return "duplicate";
     if (responseId !== null) seen.add(responseId);
     // A try that failed may lie beside the answer.
     const told = spans.find(({ name }) => name === spanNames.rawRequest) ?? spans[0];
-    if (spans.some((span) => isBelowReward(span, byId))) return "in_reward";
+    if (isJudges(group)) return "in_reward";
     const marks = spans.map(unusedReason).find((reason) => reason !== null && reason !== "failed");
     return marks ?? (told === undefined ? null : unusedReason(told));
   };
-}
-
-/** Of a judge, for example. */
-function isBelowReward({ span_id, parent_id }: Span, byId: Map<string, Span>): boolean {
-  const seen = new Set([span_id]);
-  for (let id = parent_id; id !== null && !seen.has(id);) {
-    const parent = byId.get(id);
-    if (parent === undefined) return false;
-    if (isRewardSpan(parent)) return true;
-    seen.add(id);
-    id = parent.parent_id;
-  }
-  return false;
 }
 
 function problemOf({ messages, answer, problem }: Conversation): string | null {
@@ -116,8 +104,4 @@ function recordedMessages(
     checkpoint: attribute(attributeKeys.checkpoint),
     finish_reason: finishReason ?? finishReasonOf(spans),
   };
-}
-
-function droppedCall({ sequenceId, responseId }: CallGroup, reason: string): DroppedCall {
-  return { sequence_id: sequenceId, response_id: responseId, reason };
 }

@@ -3,7 +3,8 @@ import { silentLogger } from "../log.ts";
 import type { Span } from "../protocol/types.ts";
 import type { CallEvidence } from "./proxy-call.ts";
 import { callEvidence } from "./proxy-call.ts";
-import { isProxiedGroup } from "./call-groups.ts";
+import { rewardCalls } from "./below-reward.ts";
+import { callGroups, droppedGroup, isProxiedGroup } from "./call-groups.ts";
 import { assignRewards, type RewardableCall } from "./sequence-rewards.ts";
 import { orderedOnce } from "./span-order.ts";
 import type { AdaptedSpans, DroppedCall, Triplet } from "./triplet.ts";
@@ -14,14 +15,33 @@ type RewardedCall = CallEvidence & RewardableCall;
 /** Spans of one attempt, as the recording proxy and the runner wrote them, in any order. */
 export function adaptProxySpans(spans: readonly Span[], options: { log?: Logger } = {}): AdaptedSpans {
   const ordered = orderedOnce(spans);
-  const { calls, dropped } = collectCalls(ordered);
+  const groups = callGroups(ordered);
+  const judges = groups.filter(isProxiedGroup).filter(rewardCalls(ordered));
+  const { calls, dropped } = collectCalls(ordered, new Set(judges.flatMap((group) => group.spans)));
   const unassignedRewards = assignRewards(calls, ordered, options.log ?? silentLogger);
-  const unseen = unseenCalls(ordered, { isSeen: isProxiedGroup, reason: "not_through_proxy" });
-  return { triplets: calls.map(toTriplet), dropped: [...dropped, ...unseen], unassignedRewards };
+  const others = [
+    ...judges.map((group) => droppedGroup(group, "in_reward")),
+    ...unseenCalls(groups, { isSeen: isProxiedGroup, reason: "not_through_proxy" }),
+  ];
+  return {
+    triplets: calls.map(toTriplet),
+    dropped: [...dropped, ...others].sort(byPlace),
+    unassignedRewards,
+  };
 }
 
-function collectCalls(ordered: Span[]): { calls: RewardedCall[]; dropped: DroppedCall[] } {
-  const evidence = ordered.map(callEvidence).filter((item) => item !== null);
+function byPlace(one: DroppedCall, other: DroppedCall): number {
+  return one.sequence_id - other.sequence_id;
+}
+
+function collectCalls(
+  ordered: Span[],
+  ignored: ReadonlySet<Span>,
+): { calls: RewardedCall[]; dropped: DroppedCall[] } {
+  const evidence = ordered
+    .filter((span) => !ignored.has(span))
+    .map(callEvidence)
+    .filter((item) => item !== null);
   const answered = new Set(evidence.filter(canBeRewarded).map((item) => item.sequenceId));
   const calls: RewardedCall[] = [];
   const dropped: DroppedCall[] = [];

@@ -2,6 +2,7 @@ import { UsageError } from "../errors.ts";
 import { type Logger, silentLogger } from "../log.ts";
 import { attributeKeys } from "../protocol/semconv.ts";
 import type { Span } from "../protocol/types.ts";
+import { callGroups } from "./call-groups.ts";
 import { inexactReason } from "./call-marks.ts";
 import { repairHierarchy } from "./hierarchy-repair.ts";
 import { isTracedCall } from "./model-call-span.ts";
@@ -40,7 +41,7 @@ export function adaptTracerSpans(spans: readonly Span[], options: TracerAdapterO
   if (root === null) return { triplets: [], dropped: [], unassignedRewards: [] };
   if (options.repairHierarchy ?? true) repairHierarchy(root);
   const { found, dropped, looked } = new TracedCalls(root, rules);
-  const unseen = unseenCalls(inPlace, {
+  const unseen = unseenCalls(callGroups(inPlace), {
     isSeen: (group) => group.spans.some((span) => looked.has(span)),
     reason: "not_traced",
   });

@@ -1,5 +1,4 @@
-import type { Span } from "../protocol/types.ts";
-import { type CallGroup, callGroups } from "./call-groups.ts";
+import { type CallGroup, droppedGroup } from "./call-groups.ts";
 import type { DroppedCall } from "./triplet.ts";
 
 /** The agent did not use the address, or the client, that it was given. */
@@ -14,10 +13,8 @@ export function isUnseen({ reason }: DroppedCall): boolean {
 
 /** Calls that only somebody else recorded: an adapter makes nothing of them, and says so. */
 export function unseenCalls(
-  ordered: readonly Span[],
+  groups: readonly CallGroup[],
   { isSeen, reason }: { isSeen: (group: CallGroup) => boolean; reason: UnseenReason },
 ): DroppedCall[] {
-  return callGroups(ordered)
-    .filter((group) => !isSeen(group))
-    .map(({ sequenceId, responseId }) => ({ sequence_id: sequenceId, response_id: responseId, reason }));
+  return groups.filter((group) => !isSeen(group)).map((group) => droppedGroup(group, reason));
 }

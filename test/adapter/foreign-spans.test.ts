@@ -338,6 +338,49 @@ describe("the tracer's adapter", () => {
   });
 });
 
+// T54
+test("a judge's call through the proxy is no row and takes no reward where a tracer saw that it was a judge's", () => {
+  const proxied = (id: string, sequence_id: number) =>
+    span(
+      "raw_gen_ai_request",
+      { "llm.x.id": id, "llm.x.prompt_token_ids": "[1]", "llm.x.response_token_ids": "[[2]]" },
+      { sequence_id },
+    );
+  const judge = span(
+    "agentlightning.operation",
+    { "agentlightning.operation.name": "agentlightning.reward" },
+    { span_id: "judge", sequence_id: 2 },
+  );
+  const asked = span(
+    "openai.chat.completion",
+    { "gen_ai.response.id": "J" },
+    { parent_id: "judge", sequence_id: 4 },
+  );
+  const spans = [proxied("A", 1), judge, proxied("J", 3), asked, reward(1, 5)];
+  expect(adaptProxySpans(spans)).toMatchObject({
+    triplets: [{ reward: 1, metadata: { response_id: "A" } }],
+    dropped: [{ sequence_id: 3, response_id: "J", reason: "in_reward" }],
+  });
+});
+
+test("an attempt of many calls, seen by both, is read in one go", () => {
+  const spans = Array.from({ length: 4_000 }, (_, index) => {
+    const times = { start_time: index, end_time: index + 0.9, sequence_id: 2 * index };
+    return [
+      span("openai.chat.completion", {}, { ...times, sequence_id: 2 * index + 1 }),
+      span(
+        "raw_gen_ai_request",
+        { "llm.x.prompt_token_ids": `[${index}]`, "llm.x.response_token_ids": "[[2]]" },
+        { ...times, start_time: index + 0.1, end_time: index + 0.8 },
+      ),
+    ];
+  }).flat();
+  for (const adapt of [adaptProxySpans, adaptTracerSpans]) {
+    const { triplets, dropped } = adapt(spans);
+    expect([triplets.length, dropped.length]).toEqual([4_000, 0]);
+  }
+});
+
 test("a span that arrives twice is one: neither its call nor its reward counts twice", () => {
   const call = span(
     "raw_gen_ai_request",
