@@ -47,6 +47,7 @@ function bareKind(given: JsonObject): RecordKind {
   if (has("span_id")) return "span";
   if (has("input_ids", "labels")) throw derived("row");
   if (has("prompt", "response")) throw derived("triplet");
+  if (has("messages", "tools")) throw derived("conversation");
   if (has("resources_id", "resources")) return "resources";
   if (has("rollout_id", "input")) return "rollout";
   if (has("attempt_id", "sequence_id")) return "attempt";
@@ -57,7 +58,7 @@ function bareKind(given: JsonObject): RecordKind {
   );
 }
 
-function derived(kind: "row" | "triplet"): LineProblem {
+function derived(kind: "row" | "triplet" | "conversation"): LineProblem {
   return new LineProblem(
     `is a ${kind}, which is made anew from spans whenever it is asked for: import what` +
       " `agl export all` writes of its store instead",

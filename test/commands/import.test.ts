@@ -151,6 +151,7 @@ describe("one line that cannot be taken, and nothing is imported", () => {
       /is a row, which is made anew from spans.*export all/,
     ],
     ["a triplet", () => '{"prompt":{},"response":{}}\n', /is a triplet.*`agl export all`/],
+    ["a conversation", () => '{"messages":[],"tools":null}\n', /is a conversation.*`agl export all`/],
     ["an empty file", () => "\n", /holds no line to import\n.*agl export all/],
     [
       "a status that does not exist",
