@@ -16,21 +16,26 @@ const tokenIdKeys = new Set(["prompt_token_ids", "token_ids"]);
 
 /** The answer as the agent would have got it. `body` is the parsed `json`, an object. */
 export function maskAnswer(json: string, body: JsonObject, mask: AnswerMask): string {
+  const hidesUsage = mask.hideUsage && body.usage !== undefined;
+  const renamed = isRenamed(body, mask.modelName);
+  if (!hidesUsage && !mask.hideTokenIds && !renamed) return json;
   const members = membersOf(json);
-  const edits = removalEdits(members, ({ key }) => mask.hideUsage && key === "usage");
-  if (mask.hideTokenIds) edits.push(...idEdits(json, members));
-  if (typeof body.model === "string" && mask.modelName !== undefined) {
-    edits.push(...modelEdits(members, mask.modelName));
-  }
-  for (const member of members) {
-    if (member.key === "choices" && mask.hideTokenIds) edits.push(...choiceEdits(json, member));
+  const edits = hidesUsage ? removalEdits(members, ({ key }) => key === "usage") : [];
+  if (renamed) edits.push(...modelEdits(members, mask.modelName as string));
+  if (mask.hideTokenIds) {
+    edits.push(...idEdits(json, members));
+    for (const member of members) if (member.key === "choices") edits.push(...choiceEdits(json, member));
   }
   return applyEdits(json, edits);
 }
 
 /** The answer with the name that the agent uses for its model. */
 export function withModelName(json: string, body: JsonObject, modelName: string): string {
-  return typeof body.model === "string" ? applyEdits(json, modelEdits(membersOf(json), modelName)) : json;
+  return isRenamed(body, modelName) ? applyEdits(json, modelEdits(membersOf(json), modelName)) : json;
+}
+
+function isRenamed({ model }: JsonObject, modelName: string | undefined): boolean {
+  return typeof model === "string" && modelName !== undefined && model !== modelName;
 }
 
 function modelEdits(members: JsonMember[], modelName: string): TextEdit[] {

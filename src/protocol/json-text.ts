@@ -28,13 +28,19 @@ export function membersOf(json: string, at = 0): JsonMember[] {
   while (json[position] === '"') {
     const start = position;
     const keyEnd = stringEnd(json, position);
-    const key = JSON.parse(json.slice(start, keyEnd)) as string;
+    const key = textOf(json, start, keyEnd);
     const valueStart = skipSpaces(json, skipSpaces(json, keyEnd) + 1);
     const end = valueEnd(json, valueStart);
     members.push({ key, start, valueStart, end });
     position = skipSeparator(json, end);
   }
   return members;
+}
+
+/** Of the string literal between these positions. */
+function textOf(json: string, start: number, end: number): string {
+  const text = json.slice(start + 1, end - 1);
+  return text.includes("\\") ? (JSON.parse(json.slice(start, end)) as string) : text;
 }
 
 /** Elements of the array that begins at `at`. */
@@ -70,6 +76,7 @@ export function removalEdits(members: JsonMember[], remove: (member: JsonMember)
 
 /** Edits must not overlap; their order does not matter. */
 export function applyEdits(text: string, edits: TextEdit[]): string {
+  if (edits.length === 0) return text;
   let result = "";
   let position = 0;
   for (const edit of edits.toSorted((one, other) => one.start - other.start)) {
@@ -133,14 +140,12 @@ function valueEnd(json: string, at: number): number {
 
 function scalarEnd(json: string, at: number): number {
   let position = at;
-  while (
-    position < json.length &&
-    !isSpace(json.charCodeAt(position)) &&
-    !",]}".includes(json[position] ?? "")
-  ) {
-    position += 1;
-  }
+  while (position < json.length && !endsScalar(json.charCodeAt(position))) position += 1;
   return position;
+}
+
+function endsScalar(code: number): boolean {
+  return code === 0x2c || code === 0x5d || code === 0x7d || isSpace(code);
 }
 
 const flat = /[^"[\]{}]*/y;
