@@ -3,9 +3,10 @@ import type { Logger } from "../log.ts";
 import type { StoreApi } from "../protocol/store-api.ts";
 import type { Span } from "../protocol/types.ts";
 import { attemptKey } from "./attempt-key.ts";
+import { Backlog, type Batch, type WaitingCall } from "./backlog.ts";
 import type { CompletedCalls } from "./late-answers.ts";
 import type { Spool } from "./spool.ts";
-import type { SpoolRecord } from "./spool-records.ts";
+import { UnstoredCalls } from "./unstored-calls.ts";
 
 export interface RecorderOptions {
   store: Pick<StoreApi, "addSpans">;
@@ -42,6 +43,8 @@ export interface RecorderStatistics {
   /** Calls that wait on disk. */
   spooledCalls: number;
   spooledBytes: number;
+  /** The last write to the store failed, or takes long. */
+  storeAway: boolean;
   /** Calls of which the store said only when they were written that they were late. */
   callsFoundStale: number;
   spansStored: number;
@@ -51,17 +54,8 @@ export interface RecorderStatistics {
   storeRetries: number;
 }
 
-interface WaitingCall {
-  attempt: string;
-  spans: Span[];
-  bytes: number;
-}
-
-/** The calls that one write takes along. */
-interface Batch {
-  calls: WaitingCall[];
-  onDisk: boolean;
-}
+/** Refused is for good; an error that the store answers with may be one call's doing; away is nobody's. */
+type Outcome = "stored" | "refused" | "error" | "away";
 
 const maxBatchCalls = 200;
 /** Well below what a store takes in one request. */
@@ -73,11 +67,9 @@ const maxBatchBytes = 8 * 1024 * 1024;
  * `isFull` tells the proxy to refuse new calls, so that none that was answered is lost.
  */
 export class Recorder {
-  readonly #options: Required<Omit<RecorderOptions, "spool">> & Pick<RecorderOptions, "spool">;
-  readonly #waiting: WaitingCall[] = [];
-  /** Calls not yet stored, by attempt. */
-  readonly #unstored = new Map<string, number>();
-  readonly #watchers = new Set<() => void>();
+  readonly #options: Required<Omit<RecorderOptions, "spool" | "maxWaitingCalls" | "maxWaitingBytes">>;
+  readonly #backlog: Backlog;
+  readonly #unstored: UnstoredCalls;
   readonly #closed = new AbortController();
   readonly #counts = {
     callsFoundStale: 0,
@@ -88,32 +80,35 @@ export class Recorder {
     storeRetries: 0,
   };
   #open = 0;
-  #waitingBytes = 0;
   #writing = false;
   #away = false;
   #closing = false;
-  #spilling: Promise<void> | undefined;
   #saidFull = false;
   #batchCalls = maxBatchCalls;
 
-  constructor(options: RecorderOptions) {
+  constructor({ spool, maxWaitingCalls, maxWaitingBytes, ...options }: RecorderOptions) {
     this.#options = {
       whenFull: "refuse",
       complete: (calls) => Promise.resolve({ calls, stale: 0 }),
       onSettled: () => {},
-      maxWaitingCalls: 20_000,
-      maxWaitingBytes: 512 * 1024 * 1024,
       firstRetryMs: 100,
       maxRetryMs: 5_000,
       patienceMs: 5_000,
       ...options,
     };
-    const found = options.spool?.found.splice(0) ?? [];
-    for (const attempt of found) this.#hold(attempt);
-    if (found.length === 0) return;
-    options.log.warning("calls that an earlier process recorded are sent to the store", {
-      calls: found.length,
+    const { log, onSettled } = this.#options;
+    this.#unstored = new UnstoredCalls(onSettled);
+    this.#backlog = new Backlog({
+      log,
+      spool,
+      maxCalls: maxWaitingCalls ?? 20_000,
+      maxBytes: maxWaitingBytes ?? 512 * 1024 * 1024,
+      onTwice: (attempt) => this.#unstored.add(attempt),
     });
+    const found = spool?.found.splice(0) ?? [];
+    for (const attempt of found) this.#unstored.add(attempt);
+    if (found.length === 0) return;
+    log.warning("calls that an earlier process recorded are sent to the store", { calls: found.length });
     void this.#writeAll();
   }
 
@@ -123,9 +118,7 @@ export class Recorder {
   }
 
   isFull(): boolean {
-    const { maxWaitingCalls, maxWaitingBytes, spool } = this.#options;
-    if (spool?.isFull() === true) return true;
-    return this.#waiting.length >= maxWaitingCalls || this.#waitingBytes >= maxWaitingBytes;
+    return this.#backlog.isFull();
   }
 
   /** Whether a new call has to be turned away, because what it records could not be kept. */
@@ -138,47 +131,26 @@ export class Recorder {
   begin(rolloutId: string, attemptId: string): OpenCall {
     const attempt = attemptKey({ rolloutId, attemptId });
     this.#open += 1;
-    this.#hold(attempt);
+    this.#unstored.add(attempt);
     let ended = false;
     const end = (then: () => void) => {
       if (ended) return;
       ended = true;
       this.#open -= 1;
       then();
-      this.#tellWatchers();
+      this.#unstored.changed();
     };
     return {
       record: (makeSpans, bytes) => end(() => this.#enqueue(attempt, makeSpans, bytes)),
-      discard: () => end(() => this.#settle(attempt)),
+      discard: () => end(() => this.#unstored.settle(attempt)),
     };
   }
 
   /** True when every call of the attempt (or of all attempts) is stored; false when time or the recorder ended. */
   flush(deadlineMs: number, rolloutId?: string, attemptId?: string): Promise<boolean> {
-    const isDone =
-      rolloutId === undefined || attemptId === undefined
-        ? () => this.#unstored.size === 0
-        : () => !this.#unstored.has(attemptKey({ rolloutId, attemptId }));
-    if (isDone()) return Promise.resolve(true);
-    if (this.#closed.signal.aborted) return Promise.resolve(false);
-    return this.#until(isDone, deadlineMs);
-  }
-
-  /** False when time or the recorder ended. */
-  #until(isDone: () => boolean, limitMs: number): Promise<boolean> {
-    return new Promise((resolve) => {
-      const finish = (done: boolean) => {
-        clearTimeout(timer);
-        this.#watchers.delete(check);
-        resolve(done);
-      };
-      const check = () => {
-        if (isDone()) finish(true);
-        else if (this.#closed.signal.aborted) finish(false);
-      };
-      const timer = setTimeout(() => finish(false), limitMs);
-      this.#watchers.add(check);
-    });
+    const attempt =
+      rolloutId === undefined || attemptId === undefined ? undefined : attemptKey({ rolloutId, attemptId });
+    return this.#unstored.until(() => this.#unstored.isSettled(attempt), deadlineMs, this.#closed.signal);
   }
 
   /**
@@ -188,28 +160,21 @@ export class Recorder {
   async close(): Promise<void> {
     if (this.#closing) return;
     this.#closing = true;
-    const { spool, log, patienceMs } = this.#options;
-    if (this.#open > 0) await this.#until(() => this.#open === 0, 2 * patienceMs);
-    this.#closed.abort();
-    if (spool !== undefined) await this.#spill();
-    this.#loseCalls([...this.#waiting], "the proxy is closing and the store has not taken them");
-    this.#tellWatchers();
-    if (spool === undefined) return;
-    if (spool.calls > 0) {
-      const { calls, folder } = spool;
-      log.warning("recorded calls wait on disk for the next start of the proxy", { calls, folder });
+    const noneIsOpen = () => this.#open === 0;
+    if (!noneIsOpen()) {
+      await this.#unstored.until(noneIsOpen, 2 * this.#options.patienceMs, this.#closed.signal);
     }
-    await spool.close();
+    this.#closed.abort();
+    if (this.#backlog.hasDisk) await this.#backlog.spill();
+    this.#countLost(this.#backlog.drop().length, "the proxy is closing and the store has not taken them");
+    await this.#backlog.close();
   }
 
   statistics(): RecorderStatistics {
-    const { spool } = this.#options;
     return {
       openCalls: this.#open,
-      waitingCalls: this.#waiting.length,
-      waitingBytes: this.#waitingBytes,
-      spooledCalls: spool?.calls ?? 0,
-      spooledBytes: spool?.bytes ?? 0,
+      ...this.#backlog.statistics(),
+      storeAway: this.#away,
       ...this.#counts,
     };
   }
@@ -221,84 +186,65 @@ export class Recorder {
     } catch (error) {
       this.#options.log.error("a call could not be written as spans", { error: messageOf(error) });
       this.#counts.callsLost += 1;
-      this.#settle(attempt);
-      return;
+      return this.#unstored.settle(attempt);
     }
-    const call = { attempt, spans, bytes };
-    if (this.#closed.signal.aborted) return this.#loseCalls([call], "the proxy is closed");
+    if (this.#closed.signal.aborted) return this.#countLost(1, "the proxy is closed");
     if (this.#options.whenFull === "drop" && this.isFull()) {
-      this.#loseCalls([call], "no more calls can wait for the store, and proxy.when_full is drop");
-      return this.#settle(attempt);
+      this.#countLost(1, "no more calls can wait for the store, and proxy.when_full is drop");
+      return this.#unstored.settle(attempt);
     }
-    this.#waiting.push(call);
-    this.#waitingBytes += bytes;
-    if (this.#waitsOnDisk()) setImmediate(() => void this.#spill());
+    this.#backlog.push({ attempt, spans, bytes });
+    if (this.#away || this.#backlog.isOnDisk) setImmediate(() => void this.#backlog.spill());
     if (!this.#writing) void this.#writeAll();
   }
 
   async #writeAll(): Promise<void> {
-    const { spool, log } = this.#options;
     this.#writing = true;
     // The calls of one tick go together.
     await new Promise((resolve) => setImmediate(resolve));
     let failures = 0;
     while (!this.#closed.signal.aborted) {
-      const batch = await this.#nextBatch().catch((error: unknown) => {
-        log.error("calls on disk cannot be read; they are tried again", { error: messageOf(error) });
-        return null;
-      });
-      if (batch === null) {
-        await this.#pause(failures++);
+      const batch = await this.#nextBatch();
+      if (batch?.calls.length === 0) {
+        if (this.#backlog.isEmpty) break;
         continue;
       }
-      if (batch.calls.length === 0) {
-        if (this.#waiting.length === 0 && (spool?.calls ?? 0) === 0) break;
-        continue;
-      }
-      const outcome = await this.#writePatiently(batch);
-      this.#away = outcome === "away";
+      const outcome = batch === null ? "away" : await this.#writePatiently(batch);
+      this.#away = outcome === "away" || outcome === "error";
       if (outcome === "stored") {
         failures = 0;
         this.#batchCalls = Math.min(maxBatchCalls, this.#batchCalls * 2);
         continue;
       }
-      // Smaller until a call that the store cannot take is alone; then the others go first.
-      this.#batchCalls = Math.max(1, Math.floor(batch.calls.length / 2));
-      if (batch.calls.length === 1) await this.#putLast(batch);
-      if (outcome !== "away") continue;
-      await this.#spill();
+      // Else the calls would lose their order each time that the store is away.
+      if (batch !== null && outcome !== "away") await this.#splitUp(batch);
+      if (outcome === "refused") continue;
+      await this.#backlog.spill();
       await this.#pause(failures++);
     }
     this.#writing = false;
   }
 
-  /** While anything is on disk, what is newer goes there, too: calls keep their order. */
-  #waitsOnDisk(): boolean {
-    const { spool } = this.#options;
-    return spool !== undefined && (this.#away || spool.calls > 0);
+  /** Null when what is on disk cannot be read now. */
+  async #nextBatch(): Promise<Batch | null> {
+    try {
+      return await this.#backlog.next(this.#batchCalls, maxBatchBytes);
+    } catch (error) {
+      this.#options.log.error("calls on disk cannot be read now", { error: messageOf(error) });
+      return null;
+    }
   }
 
-  async #nextBatch(): Promise<Batch> {
-    const { spool } = this.#options;
-    if (spool !== undefined && this.#waitsOnDisk()) {
-      await this.#spill();
-      const records = await spool.oldest(this.#batchCalls, maxBatchBytes);
-      if (records.length > 0) return { calls: records.map(fromDisk), onDisk: true };
-    }
-    const calls: WaitingCall[] = [];
-    let bytes = 0;
-    for (const call of this.#waiting) {
-      bytes += call.bytes;
-      if (calls.length === this.#batchCalls || (calls.length > 0 && bytes > maxBatchBytes)) break;
-      calls.push(call);
-    }
-    return { calls, onDisk: false };
+  /** Smaller until a call that the store cannot take is alone; then the others go first. */
+  async #splitUp(batch: Batch): Promise<void> {
+    this.#batchCalls = Math.max(1, Math.floor(batch.calls.length / 2));
+    if (batch.calls.length === 1) await this.#backlog.putLast(batch);
   }
 
-  async #writePatiently(batch: Batch): Promise<"stored" | "refused" | "away"> {
+  async #writePatiently(batch: Batch): Promise<Outcome> {
     const timer = setTimeout(() => {
       this.#away = true;
-      void this.#spill();
+      void this.#backlog.spill();
     }, this.#options.patienceMs);
     const outcome = await this.#write(batch);
     clearTimeout(timer);
@@ -306,29 +252,29 @@ export class Recorder {
   }
 
   /** The batch stays where it waits until the store has it, or has refused it for good. */
-  async #write(batch: Batch): Promise<"stored" | "refused" | "away"> {
-    const { store, log, complete } = this.#options;
-    let spans: Span[] = [];
+  async #write(batch: Batch): Promise<Outcome> {
     try {
-      const { calls, stale } = await complete(batch.calls.map((call) => call.spans));
-      spans = calls.flat();
-      const result = await store.addSpans(spans);
-      this.#counts.callsFoundStale += stale;
-      this.#counts.spansStored += result.stored;
-      this.#counts.spansDuplicate += result.duplicates;
-      this.#countRejected(result.rejected);
+      await this.#send(batch.calls);
     } catch (error) {
       if (!(error instanceof StoreRequestError)) {
-        if (this.#counts.storeRetries++ % 20 === 0) {
-          log.warning("the store does not take spans; calls wait", { error: messageOf(error) });
-        }
-        return "away";
+        this.#sayAway(error);
+        return isAnswer(error) ? "error" : "away";
       }
       if (batch.calls.length > 1) return "refused";
       this.#countRejected((batch.calls[0]?.spans ?? []).map(() => ({ detail: error.message })));
     }
-    await this.#take(batch);
+    for (const { attempt } of await this.#backlog.take(batch)) this.#unstored.settle(attempt);
     return "stored";
+  }
+
+  async #send(waiting: WaitingCall[]): Promise<void> {
+    const { store, complete } = this.#options;
+    const { calls, stale } = await complete(waiting.map(({ spans }) => spans));
+    const result = await store.addSpans(calls.flat());
+    this.#counts.callsFoundStale += stale;
+    this.#counts.spansStored += result.stored;
+    this.#counts.spansDuplicate += result.duplicates;
+    this.#countRejected(result.rejected);
   }
 
   #countRejected(rejected: { detail: string }[]): void {
@@ -339,82 +285,19 @@ export class Recorder {
     }
   }
 
-  async #take({ calls, onDisk }: Batch): Promise<void> {
-    if (onDisk) await this.#options.spool?.remove(calls.length);
-    for (const call of calls) if (onDisk || this.#leaveMemory(call)) this.#settle(call.attempt);
-  }
-
-  async #putLast({ calls, onDisk }: Batch): Promise<void> {
-    const { spool, log } = this.#options;
-    if (!onDisk || spool === undefined) {
-      this.#waiting.push(...this.#waiting.splice(0, 1));
-      return;
-    }
-    try {
-      await spool.append(calls.map(toDisk));
-      await spool.remove(calls.length);
-    } catch (error) {
-      log.warning("a call cannot be put behind the others", { error: messageOf(error) });
-    }
-  }
-
-  /** Puts on disk what waits in memory, as long as there is room. */
-  #spill(): Promise<void> {
-    this.#spilling ??= this.#spillAll().finally(() => (this.#spilling = undefined));
-    return this.#spilling;
-  }
-
-  async #spillAll(): Promise<void> {
-    const { spool, log } = this.#options;
-    while (spool !== undefined && this.#waiting.length > 0 && !spool.isFull()) {
-      const calls = this.#waiting.slice(0, maxBatchCalls);
-      try {
-        await spool.append(calls.map(toDisk));
-      } catch (error) {
-        log.error("calls cannot be put on disk; they wait in memory", { error: messageOf(error) });
-        return;
-      }
-      // One that was stored meanwhile is now on disk a second time.
-      for (const call of calls) if (!this.#leaveMemory(call)) this.#hold(call.attempt);
-    }
-  }
-
-  /** False when the call is not there any more. */
-  #leaveMemory(call: WaitingCall): boolean {
-    const at = this.#waiting.indexOf(call);
-    if (at === -1) return false;
-    this.#waiting.splice(at, 1);
-    this.#waitingBytes -= call.bytes;
-    return true;
-  }
-
-  #hold(attempt: string): void {
-    this.#unstored.set(attempt, (this.#unstored.get(attempt) ?? 0) + 1);
-  }
-
-  #settle(attempt: string): void {
-    const left = (this.#unstored.get(attempt) ?? 1) - 1;
-    if (left > 0) this.#unstored.set(attempt, left);
-    else {
-      this.#unstored.delete(attempt);
-      this.#options.onSettled(attempt);
-    }
-    this.#tellWatchers();
-  }
-
-  #tellWatchers(): void {
-    for (const watcher of this.#watchers) watcher();
-  }
-
-  #loseCalls(calls: WaitingCall[], reason: string): void {
-    if (calls.length === 0) return;
+  #countLost(calls: number, reason: string): void {
+    if (calls === 0) return;
     const before = this.#counts.callsLost;
-    this.#counts.callsLost += calls.length;
-    for (const call of calls) this.#leaveMemory(call);
+    this.#counts.callsLost += calls;
     // One by one, they would fill the log.
-    if (before === 0 || calls.length > 1 || before % 1_000 === 0) {
-      this.#options.log.error("recorded calls are lost", { calls: this.#counts.callsLost, reason });
+    if (before === 0 || calls > 1 || before % 1_000 === 0) {
+      this.#options.log.error("recorded calls are lost", { calls: before + calls, reason });
     }
+  }
+
+  #sayAway(error: unknown): void {
+    if (this.#counts.storeRetries++ % 20 !== 0) return;
+    this.#options.log.warning("the store does not take spans; calls wait", { error: messageOf(error) });
   }
 
   #sayFull(full: boolean): void {
@@ -422,10 +305,8 @@ export class Recorder {
     this.#saidFull = full;
     if (!full) return log.warning("recorded calls can wait for the store again");
     const consequence = whenFull === "refuse" ? "new calls are refused" : "new calls are not recorded";
-    log.error(`no more recorded calls can wait for the store: ${consequence}`, {
-      in_memory: this.#waiting.length,
-      on_disk: this.#options.spool?.calls ?? 0,
-    });
+    const { waitingCalls: in_memory, spooledCalls: on_disk } = this.#backlog.statistics();
+    log.error(`no more recorded calls can wait for the store: ${consequence}`, { in_memory, on_disk });
   }
 
   #pause(attempt: number): Promise<void> {
@@ -444,10 +325,8 @@ export class Recorder {
   }
 }
 
-function toDisk({ attempt, spans }: WaitingCall): SpoolRecord {
-  return { attempt, spans: JSON.stringify(spans) };
-}
-
-function fromDisk({ attempt, spans }: SpoolRecord): WaitingCall {
-  return { attempt, spans: JSON.parse(spans) as Span[], bytes: spans.length };
+/** The store was reached, and its answer was an error other than that it is stopping. */
+function isAnswer(error: unknown): boolean {
+  const cause = error instanceof Error ? (error.cause as { status?: unknown } | undefined) : undefined;
+  return typeof cause?.status === "number" && cause.status !== 503;
 }

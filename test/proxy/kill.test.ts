@@ -88,22 +88,29 @@ test("a proxy killed in the middle of its work has lost nothing that a flush has
   expect(acknowledgedCalls).toBeGreaterThan(0);
 }, 30_000);
 
-test("killed while the store is away, the proxy sends at its next start what it had on disk", async () => {
-  const { store, serveStore, proxy, serveProxy, client } = await startAll();
-  const load = new ProxyLoad(client, proxy.url);
-  await load.run(6, 3);
-  await store.end("SIGKILL");
-  await Promise.all(load.attempts.map((attempt) => load.again(attempt, 2)));
-  await until("12 calls on disk", async () => {
-    const { spooledCalls, waitingCalls, openCalls } = await statistics(proxy);
-    return spooledCalls === 12 && waitingCalls === 0 && openCalls === 0;
-  });
-  await proxy.end("SIGKILL");
-  await serveStore();
-  const next = await serveProxy();
-  await until("nothing on disk", async () => (await statistics(next)).spooledCalls === 0);
-  for (const { rolloutId, completed } of load.attempts) {
-    expect(completed).toHaveLength(5);
-    expect(await storedNames(client, rolloutId)).toEqual(completed);
-  }
-}, 30_000);
+test.each([
+  ["killed", "SIGKILL"],
+  ["stopped", "SIGTERM"],
+] as const)(
+  "%s while the store is away, the proxy sends at its next start what it had on disk",
+  async (_, signal) => {
+    const { store, serveStore, proxy, serveProxy, client } = await startAll();
+    const load = new ProxyLoad(client, proxy.url);
+    await load.run(6, 3);
+    await store.end("SIGKILL");
+    await Promise.all(load.attempts.map((attempt) => load.again(attempt, 2)));
+    await until("12 calls on disk", async () => {
+      const { spooledCalls, waitingCalls, openCalls } = await statistics(proxy);
+      return spooledCalls === 12 && waitingCalls === 0 && openCalls === 0;
+    });
+    await proxy.end(signal);
+    await serveStore();
+    const next = await serveProxy();
+    await until("nothing on disk", async () => (await statistics(next)).spooledCalls === 0);
+    for (const { rolloutId, completed } of load.attempts) {
+      expect(completed).toHaveLength(5);
+      expect(await storedNames(client, rolloutId)).toEqual(completed);
+    }
+  },
+  30_000,
+);

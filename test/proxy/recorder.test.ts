@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { StoreRequestError } from "../../src/errors.ts";
+import { AglError, StoreRequestError } from "../../src/errors.ts";
 import { silentLogger } from "../../src/log.ts";
 import type { RecorderOptions } from "../../src/proxy/recorder.ts";
 import { Recorder } from "../../src/proxy/recorder.ts";
@@ -81,7 +81,9 @@ test("a call the store can never take holds up no other", async () => {
   const { store, recorder, record } = makeRecorder({ maxRetryMs: 2 });
   const write = store.addSpans;
   store.addSpans = async (batch) => {
-    if (batch.some(({ name }) => name === "huge")) throw new Error("413");
+    if (batch.some(({ name }) => name === "huge")) {
+      throw new AglError("store", "too large", { cause: { status: 413 } });
+    }
     return await write(batch);
   };
   for (const name of ["first", "huge", "a", "b", "c"]) record("at-1", spans(name));
@@ -147,4 +149,17 @@ test("closing ends a wait and loses what the store never took", async () => {
   recorder.close();
   expect(await flushed).toBe(false);
   expect(recorder.statistics()).toMatchObject({ callsLost: 1, waitingCalls: 0, waitingBytes: 0 });
+});
+
+test("a store that is away changes nothing in the order of the calls, one by one or many", async () => {
+  const { store, recorder, record } = makeRecorder({ maxRetryMs: 2 });
+  store.broken = new Error("away");
+  const names = Array.from({ length: 20 }, (_, index) => `${index}`);
+  for (const name of names) {
+    record("at-1", spans(name));
+    await Bun.sleep(1);
+  }
+  store.broken = null;
+  expect(await recorder.flush(1_000)).toBe(true);
+  expect(store.spans.filter((_, index) => index % 2 === 0).map(({ name }) => name)).toEqual(names);
 });
