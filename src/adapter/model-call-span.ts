@@ -5,14 +5,16 @@ import type { Span } from "../protocol/types.ts";
 const modelOperations = ["chat", "text_completion", "generate_content"];
 const namedByOperation = new RegExp(`^(?:${modelOperations.join("|")}) `);
 
-/** Written by a proxy between agent and model. */
-export function isProxiedCall({ name }: Pick<Span, "name">): boolean {
+/** Written by a proxy between agent and model. LiteLLM may write what is normalised on the root. */
+export function isProxiedCall({ name, attributes }: Pick<Span, "name" | "attributes">): boolean {
+  if (name === spanNames.proxyRequest) return attributes["gen_ai.request.model"] !== undefined;
   return name === spanNames.rawRequest || name === spanNames.litellmRequest;
 }
 
 /** Written on the agent's side, by any of the tracers that have a name for it. */
-export function isTracedCall({ name, attributes }: Pick<Span, "name" | "attributes">): boolean {
-  if (isProxiedCall({ name }) || name === spanNames.proxyRequest) return false;
+export function isTracedCall(span: Pick<Span, "name" | "attributes">): boolean {
+  const { name, attributes } = span;
+  if (isProxiedCall(span) || name === spanNames.proxyRequest) return false;
   if (name.includes(spanNames.chatCompletion)) return true;
   const operation = attributes["gen_ai.operation.name"];
   if (typeof operation === "string") return modelOperations.includes(operation);

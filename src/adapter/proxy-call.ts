@@ -4,6 +4,7 @@ import type { Attributes, Span } from "../protocol/types.ts";
 import { inexactReason, missingIds, type RecordedTokens, unusedReason } from "./call-marks.ts";
 import { rawUsage, usageAttributes } from "./call-usage.ts";
 import { choiceCount } from "./choice-count.ts";
+import { isProxiedCall } from "./model-call-span.ts";
 import { arrayOf, member, textOf } from "./opaque.ts";
 import { rawProvider } from "./raw-provider.ts";
 import { choiceTokens, responseLists, tokenIds } from "./token-ids.ts";
@@ -32,7 +33,7 @@ export interface CallEvidence {
 /** Null for spans that are not about a model call. */
 export function callEvidence(span: Span, position: number): CallEvidence | null {
   const isRaw = span.name === spanNames.rawRequest;
-  if (!isRaw && span.name !== spanNames.litellmRequest) return null;
+  if (!isProxiedCall(span)) return null;
   const tokens = isRaw ? rawTokens(span.attributes) : flatTokens(span.attributes);
   const reason = inexactReason(span.attributes, tokens);
   return {

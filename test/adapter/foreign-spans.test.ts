@@ -119,6 +119,19 @@ describe("what the original's proxy wrote", () => {
     ]);
   });
 
+  test("what is normalised may be on the root: one call, also when it failed", () => {
+    const root = (attributes: object, changes: Partial<Span> = {}) =>
+      span("Received Proxy Server Request", attributes, { sequence_id: 1, ...changes });
+    const raw = span("raw_gen_ai_request", rawAttributes, { sequence_id: 1 });
+    expect(adaptProxySpans([root(laterDialect), raw])).toMatchObject({
+      triplets: [{ metadata: { exact: true } }],
+      dropped: [],
+    });
+    const failed = { status: { status_code: "ERROR" as const, description: "500" } };
+    expect(reasons(adaptProxySpans([root({ "gen_ai.request.model": "m" }, failed)]))).toEqual(["failed"]);
+    expect(adaptProxySpans([root({}, failed)]).dropped).toEqual([]);
+  });
+
   test("of several choices, the normalised span holds the ids of the first and the count of all", () => {
     const attributes = {
       ...olderDialect,

@@ -52,6 +52,7 @@ const rawCall = {
 };
 const expected = { messages: [...asked, answered], tools: [{ type: "function", function: calculate }] };
 
+// 4.3, T24
 describe("one call is one conversation, however it was written", () => {
   test("tool calls as spans below the call's own, as tracers of the original write them", () => {
     const tool = {

@@ -47,6 +47,7 @@ function rewardsOf(spans: Span[]): (number | null)[] {
   return adaptProxySpans(spans).triplets.map((triplet) => triplet.reward);
 }
 
+// 4.1, T45
 describe("rewards find their calls", () => {
   test.each<[string, Span[], (number | null)[]]>([
     ["C1@1, C2@4, R(0)@6", [call("C1", 1), call("C2", 4), reward(0, 6)], [null, 0]],
@@ -121,6 +122,7 @@ describe("rewards find their calls", () => {
   });
 });
 
+// 1.15, T2, T3, T51, T52
 describe("ids are read however they were written", () => {
   const ids = (spans: Span[]) =>
     adaptProxySpans(spans).triplets.map(({ prompt, response }) => [prompt.token_ids, response.token_ids]);
@@ -206,6 +208,7 @@ describe("ids are read however they were written", () => {
   });
 });
 
+// T14
 describe("calls the agent never used take no reward", () => {
   test.each<[string, Span, string]>([
     ["aborted", call("C2", 2, { "agl.call.aborted_by_client": true }), "aborted_by_client"],
@@ -222,6 +225,7 @@ describe("calls the agent never used take no reward", () => {
   });
 });
 
+// 4.1, T53
 describe("one call is one triplet", () => {
   test("the normalised span beside the raw one says nothing new", () => {
     const twin = (id: object) => span("litellm_request", 1, id);

@@ -9,6 +9,7 @@ const span = (attributes: object, name = "agentlightning.annotation") => ({
   attributes: attributes as Attributes,
 });
 
+// 3.4, T35
 describe("writing", () => {
   test.each([
     [1, undefined, { "0.name": "primary", "0.value": 1 }],
@@ -51,6 +52,7 @@ describe("writing", () => {
   });
 });
 
+// 3.4, T42, T43, T44, T61
 describe("reading", () => {
   test.each([
     [

@@ -65,6 +65,7 @@ function rewardsOf(spans: Span[], options: TracerAdapterOptions = {}): [string |
 const reasonsOf = (spans: Span[], options: TracerAdapterOptions = {}) =>
   adaptTracerSpans(spans, options).dropped.map(({ response_id, reason }) => [response_id, reason]);
 
+// 4.2, T45
 describe("rewards find their calls", () => {
   test.each<[string, Span[], [string, number | null][]]>([
     ["one call 1-2, reward at 3", [session(), call("A", [1, 2]), reward(1, 3)], [["A", 1]]],
@@ -244,6 +245,7 @@ describe("which spans are calls", () => {
   });
 });
 
+// T46, T47, T49
 describe("what cannot be a tree is read as far as it goes", () => {
   test("no spans", () => {
     expect(adaptTracerSpans([])).toEqual({ triplets: [], dropped: [], unassignedRewards: [] });
@@ -504,6 +506,7 @@ describe("whatever the spans look like", () => {
     );
   });
 
+  // T48, T50
   test("triplets come in the order of their calls, however the spans came", () => {
     fc.assert(
       fc.property(

@@ -3,6 +3,7 @@ import fc from "fast-check";
 import { unflatten } from "../../src/adapter/unflatten.ts";
 import type { Attributes } from "../../src/protocol/types.ts";
 
+// 3.3, T59, T60
 test.each<[string, Attributes, unknown]>([
   ["objects and lists", { "p.x.y": 7, "p.z.0": 8, "p.z.1": 9 }, { x: { y: 7 }, z: [8, 9] }],
   ["native lists stay", { "p.z": [8, 9] }, { z: [8, 9] }],

@@ -31,6 +31,7 @@ describe("a reward flows back until an earlier reward takes over", () => {
   });
 });
 
+// T55
 test("the reward of a call without ids is lost in the recipe, and flows on by default", () => {
   const triplets = calls([null, 0.2, null, 1], [4]);
   expect(rewards(triplets, "filter-first")).toEqual([
