@@ -5,7 +5,7 @@ import { createProxy, type RecordingProxy } from "./proxy/proxy.ts";
 import { serveProxy } from "./proxy/serve.ts";
 import { answerParent, listen } from "./service-messages.ts";
 
-const stopFlushMs = 10_000;
+const stopFlushMs = 5_000;
 
 let proxy: RecordingProxy | undefined;
 let stop: (() => Promise<void>) | undefined;
@@ -21,7 +21,8 @@ answerParent("proxy", async (request) => {
     const server = listen(request, (port) => serveProxy({ proxy: running, hostname, port }));
     stop = async () => {
       await server.stop();
-      await running.flush(stopFlushMs);
+      // Then they wait on disk.
+      if (!running.statistics().storeAway) await running.flush(stopFlushMs);
       await running.close();
       await store.close();
     };

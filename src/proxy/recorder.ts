@@ -162,7 +162,7 @@ export class Recorder {
     this.#closing = true;
     const noneIsOpen = () => this.#open === 0;
     if (!noneIsOpen()) {
-      await this.#unstored.until(noneIsOpen, 2 * this.#options.patienceMs, this.#closed.signal);
+      await this.#unstored.until(noneIsOpen, this.#options.patienceMs + 500, this.#closed.signal);
     }
     this.#closed.abort();
     if (this.#backlog.hasDisk) await this.#backlog.spill();
