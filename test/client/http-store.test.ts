@@ -7,6 +7,7 @@ import type { SpanBatchResult, StoreApi } from "../../src/protocol/store-api.ts"
 import { serveStore } from "../../src/server/serve.ts";
 import { memoryStore } from "../helpers/memory-store.ts";
 import { sampleSpan } from "../helpers/sample-span.ts";
+import { soon } from "../helpers/soon.ts";
 
 const closers: (() => Promise<unknown>)[] = [];
 afterEach(async () => {
@@ -171,10 +172,10 @@ describe("waiting", () => {
       { rollout_ids: ["ro-x"], wait_seconds: 30 },
       { signal: caller.signal },
     );
-    expect(await wait).toEqual([]);
+    expect(await soon(wait)).toEqual([]);
     await Bun.sleep(30);
     caller.abort();
-    expect(await dequeue).toEqual([]);
+    expect(await soon(dequeue)).toEqual([]);
     await Bun.sleep(60);
     await store.enqueueRollouts([{ input: 1 }]);
     expect(await client.dequeueRollouts({})).toHaveLength(1);

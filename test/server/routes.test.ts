@@ -1,5 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import { sampleSpan } from "../helpers/sample-span.ts";
+import { soon } from "../helpers/soon.ts";
 import { storeRequests } from "../helpers/store-requests.ts";
 
 describe("health and statistics", () => {
@@ -138,7 +139,7 @@ describe("queue", () => {
     await Bun.sleep(5);
     await store.updateRollout(rollout!.rollout_id, { status: "failed" });
     expect((await waiting).body).toMatchObject([{ rollout_id: rollout!.rollout_id, status: "failed" }]);
-    expect((await any).body).toHaveLength(1);
+    expect((await soon(any)).body).toHaveLength(1);
     expect((await post("/waits/rollouts", { timeout: 0 })).status).toBe(422);
   });
 });

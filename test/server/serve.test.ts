@@ -6,6 +6,7 @@ import type { Statistics } from "../../src/protocol/types.ts";
 import { serveStore } from "../../src/server/serve.ts";
 import type { StoreServer } from "../../src/server/serve.ts";
 import { memoryStore } from "../helpers/memory-store.ts";
+import { soon } from "../helpers/soon.ts";
 
 const servers: StoreServer[] = [];
 afterEach(async () => {
@@ -83,10 +84,6 @@ describe("a held answer over HTTP", () => {
       socket.destroy();
     }
   }
-
-  /** Long before the answer would end by itself. */
-  const soon = (answer: Promise<unknown>) =>
-    Promise.race([answer, Bun.sleep(5_000).then(() => "still held after 5 s")]);
 
   // E-20, T-41
   test.each(departures)("of a client that is gone (%s) gets no rollout", async (how) => {

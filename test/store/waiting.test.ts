@@ -6,6 +6,7 @@ import type { AttemptedRollout, Rollout } from "../../src/protocol/types.ts";
 import { HeldDequeues } from "../../src/store/held-dequeues.ts";
 import { Holds } from "../../src/store/hold.ts";
 import { memoryStore } from "../helpers/memory-store.ts";
+import { soon } from "../helpers/soon.ts";
 import { createTestClock } from "../helpers/test-clock.ts";
 
 const settled = (promise: Promise<unknown>) =>
@@ -29,7 +30,7 @@ describe("waiting for rollouts", () => {
     const found = await store.waitForRollouts({ rollout_ids: request, timeout: 0 });
     expect(found.map(({ rollout_id }) => rollout_id)).toEqual([ids[2]!, ids[0]!, ids[2]!]);
     expect(found[0]).not.toHaveProperty("attempt");
-    expect(await store.waitForRollouts({ rollout_ids: ids, timeout: -1 })).toHaveLength(2);
+    expect(await soon(store.waitForRollouts({ rollout_ids: ids, timeout: -1 }))).toHaveLength(2);
   });
 
   // E-18, E-19, V-2, T-29
@@ -64,8 +65,8 @@ describe("waiting for rollouts", () => {
   // E-17
   test("unknown ids are not waited for", async () => {
     const { store } = await storeWith(0);
-    expect(await store.waitForRollouts({ rollout_ids: ["ro-x"] })).toEqual([]);
-    expect(await store.waitForRollouts({ rollout_ids: ["ro-x"], wait_seconds: 30 })).toEqual([]);
+    expect(await soon(store.waitForRollouts({ rollout_ids: ["ro-x"] }))).toEqual([]);
+    expect(await soon(store.waitForRollouts({ rollout_ids: ["ro-x"], wait_seconds: 30 }))).toEqual([]);
     expect(await store.waitForRollouts({ rollout_ids: [] })).toEqual([]);
   });
 
@@ -87,8 +88,8 @@ describe("waiting for rollouts", () => {
     const wait = store.waitForRollouts({ rollout_ids: ids, wait_seconds: 30, timeout: 0 });
     expect(await settled(wait)).toBe(false);
     await finish(ids[1]!);
-    expect((await wait).map(({ rollout_id }) => rollout_id)).toEqual([ids[1]!]);
-    expect(await store.waitForRollouts({ rollout_ids: ids, wait_seconds: 30 })).toHaveLength(1);
+    expect((await soon(wait)).map(({ rollout_id }) => rollout_id)).toEqual([ids[1]!]);
+    expect(await soon(store.waitForRollouts({ rollout_ids: ids, wait_seconds: 30 }))).toHaveLength(1);
     expect(await store.waitForRollouts({ rollout_ids: [ids[0]!], wait_seconds: 0.02 })).toEqual([]);
   });
 
@@ -216,7 +217,7 @@ describe("a held dequeue", () => {
     const held = store.dequeueRollouts({ worker_id: "gone", wait_seconds: 30 }, { signal: caller.signal });
     await Bun.sleep(5);
     caller.abort();
-    expect(await held).toEqual([]);
+    expect(await soon(held)).toEqual([]);
     await store.enqueueRollouts([{ input: 1 }]);
     // Aborted between the request and its turn in the write queue.
     const late = new AbortController();
@@ -243,7 +244,7 @@ describe("a held dequeue", () => {
     const held = store.dequeueRollouts({ wait_seconds: 30 });
     await Bun.sleep(5);
     await store.close();
-    expect(await held).toEqual([]);
+    expect(await soon(held)).toEqual([]);
     await expect(store.dequeueRollouts({})).rejects.toThrow("the store is closed");
   });
 
