@@ -51,7 +51,8 @@ if [ "${1:-all}" != fast ]; then
   PYTHON_CPU=$(sed -n 's/^python: //p' "$results/setup.log" | tail -n 1)
   suite python env PYTHONPATH="$DEV_PACKAGES" "$PYTHON_CPU" -m pytest -c trainer/pyproject.toml trainer/tests --junitxml="$results/python.xml"
   suite hub env AGL_PYTHON="$PYTHON_CPU" "$BUN" test --timeout 60000 --reporter=junit --reporter-outfile="$results/hub.xml" ./test/real/base-model.real.ts
-  suite interop "$BUN" test --timeout 240000 --reporter=junit --reporter-outfile="$results/interop.xml" ./test/interop/interop.real.ts ./test/interop/tracer-adapter.real.ts
+  suite interop "$BUN" test --timeout 240000 --reporter=junit --reporter-outfile="$results/interop.xml" ./test/interop/interop.real.ts ./test/interop/tracer-adapter.real.ts \
+    ./test/interop/messages-adapter.real.ts
   suite tracer env AGL_PYTHON="$PYTHON_CPU" "$BUN" test --timeout 300000 --reporter=junit --reporter-outfile="$results/tracer.xml" ./test/real/tracer.real.ts ./test/real/exactness.real.ts
   suite kill "$BUN" test --timeout 600000 --reporter=junit --reporter-outfile="$results/kill.xml" ./test/real/kill-store.real.ts
   suite requirements "$BUN" test --timeout 300000 --reporter=junit --reporter-outfile="$results/requirements.xml" ./test/real/requirements.real.ts
