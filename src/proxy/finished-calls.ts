@@ -6,17 +6,19 @@ const maxAtOnce = 16;
 /** Calls that are over and not yet written down as spans. Doing that at once would delay the next answer. */
 export class FinishedCalls {
   #waiting: (() => void)[] = [];
-  #timer: Timer | undefined;
+  #isPlanned = false;
 
   /** `writeDown` runs soon, and never throws. */
   add(writeDown: () => void): void {
     this.#waiting.push(writeDown);
-    this.#timer ??= setTimeout(() => this.#take(), delayMs);
+    if (this.#isPlanned) return;
+    this.#isPlanned = true;
+    setTimeout(() => this.#take(), delayMs);
   }
 
   #take(): void {
     for (const writeDown of this.#waiting.splice(0, maxAtOnce)) writeDown();
     if (this.#waiting.length > 0) setImmediate(() => this.#take());
-    else this.#timer = undefined;
+    else this.#isPlanned = false;
   }
 }

@@ -61,7 +61,8 @@ function expectRecordedSpans(inner: Span, outer: Span): void {
   const context = { trace_id: outer.trace_id, span_id: outer.span_id };
   expect(outer).toMatchObject({ parent_id: null, end_time: 1_700_000_002, status: { status_code: "UNSET" } });
   expect(inner).toMatchObject({
-    ...{ trace_id: outer.trace_id, parent_id: outer.span_id },
+    trace_id: outer.trace_id,
+    parent_id: outer.span_id,
     status: { status_code: "ERROR", description: "broken" },
     events: [{ name: "step", attributes: { number: 1 }, timestamp: 1_700_000_000.5 }],
     links: [{ context, attributes: { why: "cause" } }],

@@ -30,8 +30,15 @@ beforeAll(async () => {
   const server = start("server", [join(import.meta.dir, "stream-server.ts")], [process.execPath]);
   const engineUrl = await server.waitForLine(/^http/, minute);
   proxy = start("proxy", [
-    ...["proxy", "--engine-url", engineUrl, "--model-name", "agent-model"],
-    ...["--store-url", storeUrl, "--proxy-port", portOf(proxyUrl)],
+    "proxy",
+    "--engine-url",
+    engineUrl,
+    "--model-name",
+    "agent-model",
+    "--store-url",
+    storeUrl,
+    "--proxy-port",
+    portOf(proxyUrl),
   ]);
   await proxy.waitForLine(/^proxy: /, minute);
   store = connectStore(storeUrl);
