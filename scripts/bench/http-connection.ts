@@ -12,31 +12,29 @@ interface Waiting {
 }
 
 const headEnd = Buffer.from("\r\n\r\n");
+/** Servers close connections that are idle for longer (uvicorn after 5 s): they are not used again. */
+const maxIdleMs = 4_000;
 
 /**
  * One kept-alive HTTP/1.1 connection, one request at a time. Costs a load process less than half of what `fetch`
  * does, so that on two cores the server is what is measured, and has no limit of 256 requests in flight.
  */
 export class HttpConnection {
-  #socket!: Socket;
+  readonly #port: number;
+  #socket: Socket | undefined;
+  #lastUsed = 0;
   #waiting: Waiting | undefined;
   #received: Buffer = Buffer.alloc(0);
   #unsent: Buffer | undefined;
 
   static async open(port: number): Promise<HttpConnection> {
-    const connection = new HttpConnection();
-    connection.#socket = await Bun.connect({
-      hostname: "127.0.0.1",
-      port,
-      socket: {
-        data: (_socket, chunk) => connection.#receive(chunk),
-        drain: () => connection.#send(),
-        close: () => connection.#fail(new Error("the server closed the connection")),
-        error: (_socket, error) => connection.#fail(error),
-      },
-    });
-    connection.#socket.setNoDelay(true);
+    const connection = new HttpConnection(port);
+    await connection.#connect();
     return connection;
+  }
+
+  constructor(port: number) {
+    this.#port = port;
   }
 
   get(path: string): Promise<HttpAnswer> {
@@ -57,9 +55,10 @@ export class HttpConnection {
   }
 
   /** A whole request, ready to be written. */
-  send(request: string): Promise<HttpAnswer> {
+  async send(request: string): Promise<HttpAnswer> {
     if (this.#waiting !== undefined) throw new Error("a request is under way on this connection");
-    return new Promise((resolve, reject) => {
+    if (this.#socket === undefined || performance.now() - this.#lastUsed > maxIdleMs) await this.#connect();
+    return await new Promise((resolve, reject) => {
       this.#waiting = { resolve, reject };
       this.#unsent = Buffer.from(request);
       this.#send();
@@ -67,26 +66,55 @@ export class HttpConnection {
   }
 
   close(): void {
-    this.#socket.end();
+    this.#socket?.end();
+  }
+
+  async #connect(): Promise<void> {
+    this.#socket?.end();
+    // A socket that was replaced may still have something to say.
+    const ofCurrent = (socket: Socket, act: () => void): void => {
+      if (socket === this.#socket) act();
+    };
+    this.#socket = await Bun.connect({
+      hostname: "127.0.0.1",
+      port: this.#port,
+      socket: {
+        data: (socket, chunk) => ofCurrent(socket, () => this.#receive(chunk)),
+        drain: (socket) => ofCurrent(socket, () => this.#send()),
+        close: (socket) => ofCurrent(socket, () => this.#fail(new Error("the server closed the connection"))),
+        error: (socket, error) => ofCurrent(socket, () => this.#fail(error)),
+      },
+    });
+    this.#socket.setNoDelay(true);
+    this.#lastUsed = performance.now();
   }
 
   #send(): void {
-    if (this.#unsent === undefined) return;
+    if (this.#unsent === undefined || this.#socket === undefined) return;
     const written = this.#socket.write(this.#unsent);
     this.#unsent = written < this.#unsent.length ? this.#unsent.subarray(Math.max(0, written)) : undefined;
   }
 
   #receive(chunk: Buffer): void {
     this.#received = this.#received.length === 0 ? chunk : Buffer.concat([this.#received, chunk]);
-    const answer = readAnswer(this.#received);
+    let answer: HttpAnswer | undefined;
+    try {
+      answer = readAnswer(this.#received);
+    } catch (error) {
+      this.#fail(error as Error);
+      return;
+    }
     if (answer === undefined) return;
     this.#received = Buffer.alloc(0);
+    this.#lastUsed = performance.now();
     const waiting = this.#waiting;
     this.#waiting = undefined;
     waiting?.resolve(answer);
   }
 
   #fail(error: Error): void {
+    this.#socket = undefined;
+    this.#received = Buffer.alloc(0);
     const waiting = this.#waiting;
     this.#waiting = undefined;
     waiting?.reject(error);
