@@ -1,4 +1,4 @@
-import { withMembers } from "../protocol/json-text.ts";
+import { withMembers, withNewMembers } from "../protocol/json-text.ts";
 import type { JsonObject } from "../protocol/types.ts";
 
 /** What the agent sent, and what the answer must look like to it. */
@@ -47,9 +47,9 @@ export interface UpstreamRequest {
 /** The same request for the model server. */
 export function upstreamRequestText(request: ModelRequest, upstream: UpstreamRequest): string {
   const { model, recorded, tokenIds, defaults = {} } = upstream;
-  return withMembers(request.text, {
+  return requestWith(request, {
     ...defaultMembers(request.body, defaults),
-    model: JSON.stringify(model),
+    ...(request.modelName === model ? {} : { model: JSON.stringify(model) }),
     ...(recorded ? recordedMembers(request, tokenIds) : {}),
   });
 }
@@ -64,7 +64,16 @@ export function defaultMembers(body: JsonObject, defaults: JsonObject): { [key: 
 
 /** The same request, asking for what a record needs. */
 export function recordedRequestText(request: ModelRequest): string {
-  return withMembers(request.text, recordedMembers(request, true));
+  return requestWith(request, recordedMembers(request, true));
+}
+
+/** Members that are not there yet are added without a look at the others, which are a long conversation. */
+function requestWith({ text, body }: ModelRequest, members: { [key: string]: string }): string {
+  const names = Object.keys(members);
+  if (names.length === 0) return text;
+  return names.some((name) => Object.hasOwn(body, name))
+    ? withMembers(text, members)
+    : withNewMembers(text, members);
 }
 
 function recordedMembers({ body, streamed }: ModelRequest, tokenIds: boolean): { [key: string]: string } {

@@ -89,14 +89,21 @@ export function applyEdits(text: string, edits: TextEdit[]): string {
 /** The object with these members set, given as JSON text; whatever had those keys before is gone. */
 export function withMembers(json: string, values: { [key: string]: string }): string {
   const members = membersOf(json);
-  const others = members.some((member) => !Object.hasOwn(values, member.key));
+  const isReplaced = ({ key }: JsonMember) => Object.hasOwn(values, key);
+  const kept = applyEdits(json, removalEdits(members, isReplaced));
+  return append(kept, values, members.every(isReplaced));
+}
+
+/** The object, which is not empty, with these members, none of which it has. */
+export function withNewMembers(json: string, values: { [key: string]: string }): string {
+  return append(json, values, false);
+}
+
+function append(json: string, values: { [key: string]: string }, isEmpty: boolean): string {
   const added = Object.entries(values).map(([key, value]) => `${JSON.stringify(key)}:${value}`);
-  const kept = applyEdits(
-    json,
-    removalEdits(members, (member) => Object.hasOwn(values, member.key)),
-  );
-  const close = kept.lastIndexOf("}");
-  return kept.slice(0, close) + (others && added.length > 0 ? "," : "") + added.join(",") + kept.slice(close);
+  const close = json.lastIndexOf("}");
+  const comma = isEmpty || added.length === 0 ? "" : ",";
+  return json.slice(0, close) + comma + added.join(",") + json.slice(close);
 }
 
 /** Position just after the string that begins at `at`. */

@@ -30,6 +30,8 @@ import type { UpstreamTable } from "./upstream-table.ts";
 
 export const defaultMaxBodyBytes = 64 * 1024 * 1024;
 
+const decoder = new TextDecoder();
+
 /** What happens behind each route. */
 export class CallDoors {
   readonly recorder: Recorder;
@@ -226,7 +228,7 @@ export class CallDoors {
       const message = `the body is larger than ${this.#maxBodyBytes} bytes`;
       throw new Refused("bad_request", errorAnswer(413, "body_too_large", message));
     }
-    const read = readModelRequest(new TextDecoder().decode(bytes));
+    const read = readModelRequest(decoder.decode(bytes));
     if (read.ok) return read.request;
     throw new Refused(
       "bad_request",
