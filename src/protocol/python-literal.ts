@@ -10,6 +10,10 @@ const maxDepth = 200;
 
 /** A value that came from JSON, as Python prints it. */
 export function toPythonLiteral(value: unknown): string {
+  // Token ids: thousands of them in every call.
+  if (Array.isArray(value)) {
+    return `[${(value.every(Number.isSafeInteger) ? value : value.map(toPythonLiteral)).join(", ")}]`;
+  }
   return jsonToPythonLiteral(JSON.stringify(value) ?? "null");
 }
 

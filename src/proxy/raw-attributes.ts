@@ -16,21 +16,21 @@ export function rawAttributes(record: CallRecord): Attributes {
     attributes[`${prefix}extra_body`] = toPythonLiteral({ return_token_ids: true });
   }
   if (answer === null) return attributes;
-  Object.assign(attributes, memberAttributes(record.answerText ?? "{}", prefix));
   const [promptIds, responseIds] = [promptTokenIds(answer), responseTokenIds(answer)];
-  // A chat completion has them as a member of its own.
-  if (promptIds !== null) attributes[`${prefix}prompt_token_ids`] ||= toPythonLiteral(promptIds);
+  const ownMember = promptIds === null ? undefined : "prompt_token_ids";
+  Object.assign(attributes, memberAttributes(record.answerText ?? "{}", prefix, ownMember));
+  if (promptIds !== null) attributes[`${prefix}prompt_token_ids`] = toPythonLiteral(promptIds);
   if (responseIds !== null) attributes[`${prefix}response_token_ids`] = toPythonLiteral(responseIds);
   if (typeof answer.id === "string") attributes[attributeKeys.responseId] = answer.id;
   return attributes;
 }
 
-function memberAttributes(json: string, prefix: string): Attributes {
-  const members = membersOf(json).map(({ key, valueStart, end }) => [
-    prefix + key,
-    attributeValue(json.slice(valueStart, end)),
-  ]);
-  return Object.fromEntries(members) as Attributes;
+function memberAttributes(json: string, prefix: string, except?: string): Attributes {
+  const attributes: Attributes = {};
+  for (const { key, valueStart, end } of membersOf(json)) {
+    if (key !== except) attributes[prefix + key] = attributeValue(json.slice(valueStart, end));
+  }
+  return attributes;
 }
 
 /** Null becomes an empty text, numbers, texts and booleans stay, the rest becomes a Python literal. */
