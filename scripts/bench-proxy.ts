@@ -1,5 +1,5 @@
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { availableParallelism, tmpdir } from "node:os";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { Bench } from "./bench/bench.ts";
@@ -71,6 +71,9 @@ setTimeout(
   positive("limit-minutes") * 60_000,
 );
 
+console.log(
+  `${availableParallelism()} cores, Bun ${Bun.version}, ${options.pairs} rounds, turns of ${options.turnSeconds} s`,
+);
 try {
   await measureAll(new Bench({ options, figures, children, folder }));
 } catch (error) {

@@ -43,6 +43,7 @@ check ruff "$DEV/bin/ruff" check --config trainer/pyproject.toml trainer scripts
 check ruff-format "$DEV/bin/ruff" format --check --config trainer/pyproject.toml trainer scripts/small-model scripts/ask-model.py test/interop
 check build "$BUN" scripts/build.ts
 check bench-store "$BUN" scripts/bench-store.ts --smoke --agl ./agl
+check bench-proxy "$BUN" scripts/bench-proxy.ts --smoke --agl ./agl
 suite typescript "$BUN" test --timeout 60000 --reporter=junit --reporter-outfile="$results/typescript.xml" test
 
 if [ "${1:-all}" != fast ]; then

@@ -14,6 +14,8 @@ export interface ModelCallsJob {
   connections: number;
   seconds: number;
   streamed: boolean;
+  /** Streams whose server pauses between events, as models do. */
+  paced?: boolean;
   /** The calls end with the server that takes them, and that is no error. */
   untilBroken?: boolean;
 }
@@ -31,8 +33,8 @@ export interface ModelCallsResult {
 
 /** Every connection makes the next call as soon as it has the answer of the last one, for so many seconds. */
 export async function modelCalls(job: ModelCallsJob): Promise<ModelCallsResult> {
-  const { target, connections, seconds, streamed, untilBroken = false } = job;
-  const request = modelRequest(target, { stream: streamed });
+  const { target, connections, seconds, streamed, paced = false, untilBroken = false } = job;
+  const request = modelRequest(target, { stream: streamed, ...(paced ? { user: "paced" } : {}) });
   const read = streamed ? readStream : readWhole;
   const completed: { [baseUrl: string]: number } = {};
   const wholeMs: number[] = [];

@@ -2,12 +2,13 @@ import { type FakePart, type FakeReply, type FakeRequest, replyAs } from "../../
 
 /**
  * A model server that costs next to nothing, as a process of its own: answers in vLLM's shape, 2 KB plain or 32 events
- * of one token each. A call whose `user` is "hanging" streams four events, and nothing more; `/left` says when the
- * agents of those went away.
+ * of one token each. The `user` asks for more: "paced" streams pause after each event, and "hanging" ones send four
+ * events and nothing more; `/left` says when the agents of those went away.
  */
 const promptTokens = 480;
 const answerTokens = 320;
 const streamTokens = 32;
+const pauseMs = 1;
 
 const tokenIds = (count: number) => Array.from({ length: count }, (_, index) => (index * 7919) % 50_000);
 const idMark = "chatcmpl-0123456789abcdef";
@@ -17,8 +18,8 @@ let calls = 0;
 
 /** The parts of an answer are made once for each way to ask. */
 function partsOf(request: FakeRequest): FakePart[] {
-  const { model, stream, stream_options, return_token_ids, tools, n } = request.body;
-  const key = JSON.stringify([model, stream, stream_options, return_token_ids, tools !== undefined, n]);
+  const { model, stream, stream_options, return_token_ids, tools } = request.body;
+  const key = JSON.stringify([model, stream, stream_options, return_token_ids, tools !== undefined]);
   let parts = made.get(key);
   if (parts === undefined) made.set(key, (parts = replyAs(request, replyFor(request)).parts));
   return parts;
@@ -49,8 +50,7 @@ async function answer(request: Request): Promise<Response> {
   if (body["stream"] !== true) {
     return new Response(parts[0], { headers: { "content-type": "application/json" } });
   }
-  const hanging = body["user"] === "hanging" ? String(body["seed"]) : undefined;
-  return new Response(streamOf(hanging === undefined ? parts : parts.slice(0, 4), request.signal, hanging), {
+  return new Response(streamOf(body, parts, request.signal), {
     headers: { "content-type": "text/event-stream; charset=utf-8" },
   });
 }
@@ -62,19 +62,25 @@ interface DirectController {
 }
 
 /** Every event is a write of its own, as tokens are. */
-function streamOf(parts: string[], client: AbortSignal, hanging: string | undefined): ReadableStream {
+function streamOf(body: FakeRequest["body"], parts: string[], client: AbortSignal): ReadableStream {
+  const hangs = body["user"] === "hanging";
+  const pause = body["user"] === "paced" ? () => Bun.sleep(pauseMs) : nextTick;
   return new ReadableStream({
     type: "direct",
     async pull(controller: DirectController) {
-      for (const part of parts) {
+      for (const part of hangs ? parts.slice(0, 4) : parts) {
         controller.write(part);
         controller.flush();
-        await new Promise((resolve) => setImmediate(resolve));
+        await pause();
       }
-      if (hanging !== undefined) await left(client, hanging);
+      if (hangs) await left(client, String(body["seed"]));
       controller.close();
     },
   } as unknown as UnderlyingDefaultSource);
+}
+
+function nextTick(): Promise<void> {
+  return new Promise((resolve) => setImmediate(resolve));
 }
 
 async function left(client: AbortSignal, name: string): Promise<void> {

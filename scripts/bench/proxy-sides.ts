@@ -20,7 +20,7 @@ import type { Server } from "./servers.ts";
  */
 export type Side = "direct" | "recorded" | "unrecorded" | "bare" | "portkey" | "litellm";
 
-export type CallsShape = Pick<ModelCallsJob, "connections" | "seconds" | "streamed">;
+export type CallsShape = Pick<ModelCallsJob, "connections" | "seconds" | "streamed" | "paced">;
 
 /** What one side did in one turn. */
 export interface Turn extends ModelCallsResult {
