@@ -11,19 +11,19 @@ export interface Scenario extends AgentShape {
   /** For `partial` and `single`. */
   inFlight: number;
   runners: number;
-  /** The best published rollouts per second, with 32 or 64 cores; absent where none was published. */
-  published?: number;
+  /** The best published rollouts per second, with 32 or 64 cores and so many tasks; absent where none was published. */
+  published?: { rate: number; tasks: number; batch: number };
 }
 
 /** agentlightning's published workloads; only the tasks of `minimal` (4,096) and `heavy traces` (10,000) are cut. */
 export const scenarios: Scenario[] = [
-  scenario("minimal", "batch", [512, 256, 0, 32, 6, 0.5], 9.06),
+  scenario("minimal", "batch", [512, 256, 0, 32, 6, 0.5], 9.06, 4_096),
   scenario("medium", "batch", [10_000, 1_000, 0, 100, 10, 0.1], 32.8),
   scenario("mid-high", "batch", [20_000, 2_048, 0, 300, 6, 0.1], 40.2),
   scenario("large", "batch", [50_000, 8_192, 0, 1_000, 3, 0.1], 50.1),
   scenario("long queue", "partial", [50_000, 1_024, 4_096, 256, 4, 0.1], 57.0),
   scenario("high concurrency", "single", [50_000, 1, 2_048, 256, 2, 0.1]),
-  scenario("heavy traces", "partial", [1_500, 1_024, 256, 512, 20, 1.0], 29.4),
+  scenario("heavy traces", "partial", [1_500, 1_024, 256, 512, 20, 1.0], 29.4, 10_000),
 ];
 
 function scenario(
@@ -37,10 +37,12 @@ function scenario(
     number,
     number,
   ],
-  published?: number,
+  rate?: number,
+  publishedTasks = tasks,
 ): Scenario {
   const sizes = { tasks, batch, inFlight, runners, maxRounds, sleepSeconds };
-  return { name, mode, ...sizes, ...(published === undefined ? {} : { published }) };
+  if (rate === undefined) return { name, mode, ...sizes };
+  return { name, mode, ...sizes, published: { rate, tasks: publishedTasks, batch } };
 }
 
 /** Fewer tasks and smaller batches, in proportion; the agent and the runners stay. */
