@@ -15,6 +15,19 @@ test.each(ignored)("agl %s refuses a flag that it would not read: %j", async (co
   expect(err).toContain(`unknown option '${flag[0]}'`);
 });
 
+test("agl proxy takes every flag of what its recorder and its calls wait for", async () => {
+  const folder = temporaryFolder();
+  const flags = [
+    ["--proxy-hold-seconds", "0"],
+    ["--proxy-spool-dir", "waiting"],
+    ["--proxy-spool-max-mb", "1"],
+    ["--proxy-when-full", "drop"],
+  ].flat();
+  const { code, err } = await runAgl(["proxy", ...flags], folder);
+  expect(code).toBe(2);
+  expect(err).toStartWith("error: no model to forward to\n");
+});
+
 test("agl config takes the flags of all commands", async () => {
   const flags = ignored.flatMap(([, flag]) => flag);
   const { code, out } = await runAgl(["config", ...flags], temporaryFolder());
