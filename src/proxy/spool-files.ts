@@ -3,11 +3,6 @@ import { join } from "node:path";
 
 const nameForm = /^(free|\d+-\d+)-([0-9a-f]{8})-(\d+)\.spool$/;
 
-export interface SpoolFile {
-  path: string;
-  number: number;
-}
-
 /**
  * The names of one proxy's files in a spool folder: `PID-START-RANDOM-NUMBER.spool`. A file whose process is dead, or
  * that was left by one that ended in order (`free-…`), belongs to whoever renames it first.

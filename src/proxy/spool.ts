@@ -196,6 +196,8 @@ export class Spool {
     if (full) await this.#closeTail();
     if (this.#tail !== undefined) return this.#tail;
     const segment = { path: this.#files.next(), bytes: 0, calls: 0 };
+    // Another proxy that uses it, too, has removed it as it ended.
+    mkdirSync(this.#options.folder, { recursive: true });
     const handle = await open(segment.path, "wx", 0o600);
     try {
       await writeAll(handle, this.#heading, 0);
@@ -216,7 +218,8 @@ export class Spool {
       const segment = this.#segments[0];
       if (segment === undefined) return undefined;
       if (segment === this.#tail?.segment) await this.#closeTail();
-      const records = await recordsIn(segment.path);
+      // Behind them may lie a write that failed and could not be taken back.
+      const records = (await recordsIn(segment.path)).slice(0, segment.calls);
       const head = { segment, records, done: 0 };
       if (records.length > 0) this.#head = head;
       else await this.#removeHead(head);

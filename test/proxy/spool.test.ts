@@ -1,10 +1,18 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { chmodSync, mkdirSync, readdirSync, readFileSync, truncateSync, writeFileSync } from "node:fs";
+import {
+  appendFileSync,
+  chmodSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  truncateSync,
+  writeFileSync,
+} from "node:fs";
 import { join } from "node:path";
 import { silentLogger } from "../../src/log.ts";
 import { Spool, type SpoolOptions } from "../../src/proxy/spool.ts";
-import type { SpoolRecord } from "../../src/proxy/spool-records.ts";
+import { encodeRecord, type SpoolRecord } from "../../src/proxy/spool-records.ts";
 import { temporaryFolder } from "../helpers/temporary-folder.ts";
 
 const root = temporaryFolder();
@@ -124,11 +132,30 @@ test("a write that fails keeps nothing, and the next one works", async () => {
   const spool = openSpool(folder);
   await spool.append([recordOf("a")]);
   expect(await drain(spool)).toEqual(["a"]);
-  await spool.close();
+  rmSync(folder, { recursive: true });
+  writeFileSync(folder, "");
   await expect(spool.append([recordOf("lost")])).rejects.toThrow();
-  mkdirSync(folder, { recursive: true });
+  rmSync(folder);
   await spool.append([recordOf("b")]);
   expect(await drain(spool)).toEqual(["b"]);
+});
+
+test("a write that failed and could not be taken back does not come out as calls", async () => {
+  const folder = newFolder();
+  const spool = openSpool(folder);
+  await spool.append([recordOf("a")]);
+  const [name = ""] = readdirSync(folder);
+  appendFileSync(join(folder, name), encodeRecord(recordOf("told as failed")));
+  expect(await drain(spool)).toEqual(["a"]);
+  expect([spool.calls, spool.bytes]).toEqual([0, 0]);
+});
+
+test("one proxy that ends does not take the folder from another that has written nothing yet", async () => {
+  const folder = newFolder();
+  const [ending, living] = [openSpool(folder), openSpool(folder)];
+  await ending.close();
+  await living.append([recordOf("a")]);
+  expect(await drain(living)).toEqual(["a"]);
 });
 
 describe("a folder that cannot be used", () => {
