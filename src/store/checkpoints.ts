@@ -49,7 +49,11 @@ export class Checkpoints {
     this.#stopped = true;
     this.#changes.finalize();
     await this.#running;
-    await this.#checkpointer?.stop();
+    try {
+      await this.#checkpointer?.stop();
+    } catch (error) {
+      this.#log.warning("checkpoints beside the store did not end in order", { error: messageOf(error) });
+    }
   }
 
   async #checkpoint(): Promise<void> {

@@ -66,6 +66,26 @@ test("one checkpoint runs at a time, and a stop waits for it", async () => {
   expect(counts.stopped).toBe(1);
 });
 
+test("a thread that does not end in order does not keep the store from releasing its file", async () => {
+  const { start } = countingCheckpointer(async () => {});
+  const broken = () => ({ ...start(), stop: () => Promise.reject(new Error("it is gone")) });
+  const path = join(folder, "broken.db");
+  const store = openStore({ path, startCheckpointer: broken });
+  await store.enqueueRollouts(rollouts(2_000));
+  await store.close();
+  const db = new Database(path, { readonly: true });
+  expect(db.query("SELECT count(*) AS n FROM holder").get()).toEqual({ n: 0 });
+  db.close();
+});
+
+test("a thread that failed says so instead of being waited for", async () => {
+  const missing = join(folder, "missing.db");
+  const checkpointer = startCheckpointThread(missing);
+  await expect(checkpointer.checkpoint()).rejects.toThrow();
+  await checkpointer.stop();
+  await expect(checkpointer.checkpoint()).rejects.toThrow("has ended");
+});
+
 test("when they fail, commits make them again", async () => {
   const { counts, start } = countingCheckpointer(() => Promise.reject(new Error("no thread")));
   const path = join(folder, "failing.db");
