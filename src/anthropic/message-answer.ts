@@ -34,7 +34,16 @@ function contentOf({ reasoning, content }: JsonObject, calls: JsonObject[]): Jso
 
 function toolUse({ id, function: called }: JsonObject): JsonObject {
   const { name, arguments: text } = isJsonObject(called) ? called : {};
-  return { type: "tool_use", id, name, input: parseJson(String(text)) };
+  return { type: "tool_use", id, name, input: inputOf(String(text)) };
+}
+
+/** What is no JSON stays text: vLLM answers such a call with 500, and the agent would never learn what was said. */
+function inputOf(text: string): unknown {
+  try {
+    return parseJson(text);
+  } catch {
+    return text;
+  }
 }
 
 /** Required beside thinking; vLLM makes one up, too. */

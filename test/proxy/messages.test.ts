@@ -77,6 +77,17 @@ describe("a message is asked as a chat completion, which has ids", () => {
     });
   });
 
+  test("a call whose arguments are no JSON is answered and recorded, and is no fault of the server", async () => {
+    const cut = { id: "t1", type: "function", function: { name: "add", arguments: '{"a": 1' } };
+    const message = { ...withTools.message, tool_calls: [cut] };
+    const { spans, proxy } = start((request) => replyAs(request, { ...withTools, message }));
+    const answer = (await (await ask({})).json()) as { content: object[] };
+    expect(answer.content.at(-1)).toEqual({ type: "tool_use", id: "t1", name: "add", input: '{"a": 1' });
+    const { triplets } = adaptProxySpans(await spans());
+    expect(triplets).toMatchObject([{ prompt: { token_ids: [1, 2, 3] }, metadata: { exact: true } }]);
+    expect(proxy.statistics()).toMatchObject({ failed: 0, servers: [{ failures: 0 }] });
+  });
+
   test("streamed: the events of a message, text between the parts of a call after it", async () => {
     const { spans } = start((request) => replyAs(request, withTools));
     const response = await ask({ stream: true });
