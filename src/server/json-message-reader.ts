@@ -30,8 +30,8 @@ export class JsonMessageReader {
   }
 
   /** An empty body is an empty message, as it is in protobuf. */
-  static of(bytes: Uint8Array): JsonMessageReader {
-    return new JsonMessageReader(bytes.length === 0 ? {} : parse(bytes), null, new MessageBudget());
+  static of(bytes: Uint8Array, budget = new MessageBudget()): JsonMessageReader {
+    return new JsonMessageReader(bytes.length === 0 ? {} : parse(bytes), null, budget);
   }
 
   has(name: string): boolean {

@@ -21,7 +21,7 @@ export interface OtlpEncoding {
 
 export const protobufEncoding: OtlpEncoding = {
   contentType: "application/x-protobuf",
-  read: readOtlpProtobuf,
+  read: (body) => readOtlpProtobuf(body),
   response(partial) {
     if (partial === null) return new Uint8Array();
     const fields = [varintField(1, partial.rejectedSpans), bytesField(2, partial.errorMessage)];
@@ -32,7 +32,7 @@ export const protobufEncoding: OtlpEncoding = {
 
 const jsonEncoding: OtlpEncoding = {
   contentType: "application/json",
-  read: readOtlpJson,
+  read: (body) => readOtlpJson(body),
   response(partial) {
     if (partial === null) return jsonBytes({});
     // 64-bit integers are text in protobuf's JSON.

@@ -1,4 +1,5 @@
 import { JsonMessageError, JsonMessageReader } from "./json-message-reader.ts";
+import type { MessageBudget } from "./payload-error.ts";
 import {
   type OtlpEvent,
   type OtlpLink,
@@ -17,8 +18,8 @@ import {
 } from "./otlp-values.ts";
 
 /** An `ExportTraceServiceRequest` in OTLP's JSON mapping, in the order in which its spans appear. */
-export function readOtlpJson(bytes: Uint8Array): ReceivedSpan[] {
-  return JsonMessageReader.of(bytes).messages("resourceSpans").flatMap(readResourceSpans);
+export function readOtlpJson(bytes: Uint8Array, budget?: MessageBudget): ReceivedSpan[] {
+  return JsonMessageReader.of(bytes, budget).messages("resourceSpans").flatMap(readResourceSpans);
 }
 
 function readResourceSpans(json: JsonMessageReader): ReceivedSpan[] {

@@ -9,12 +9,13 @@ import {
 } from "./otlp-span.ts";
 import { readKeyValue } from "./otlp-protobuf-values.ts";
 import { attributesOf, type OtlpKeyValue } from "./otlp-values.ts";
+import type { MessageBudget } from "./payload-error.ts";
 import { ProtobufReader } from "./protobuf-reader.ts";
 
 /** A binary `ExportTraceServiceRequest`, in the order in which its spans appear. */
-export function readOtlpProtobuf(bytes: Uint8Array): ReceivedSpan[] {
+export function readOtlpProtobuf(bytes: Uint8Array, budget?: MessageBudget): ReceivedSpan[] {
   const spans: ReceivedSpan[] = [];
-  const reader = new ProtobufReader(bytes);
+  const reader = new ProtobufReader(bytes, budget);
   for (let field = reader.next(); field !== null; field = reader.next()) {
     if (field === 1) for (const span of readResourceSpans(reader.message())) spans.push(span);
     else reader.skip();

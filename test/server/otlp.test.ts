@@ -3,6 +3,7 @@ import { join } from "node:path";
 import { deflateRawSync, deflateSync, gzipSync } from "node:zlib";
 import fc from "fast-check";
 import { readOtlpProtobuf } from "../../src/server/otlp-protobuf.ts";
+import { MessageBudget } from "../../src/server/payload-error.ts";
 import { ProtobufError } from "../../src/server/protobuf-reader.ts";
 import { createStoreApp } from "../../src/server/store-app.ts";
 import { openStore } from "../../src/store/sqlite-store.ts";
@@ -384,12 +385,19 @@ describe("bodies", () => {
   });
 
   test("one of very many empty messages is refused before they fill the memory", () => {
-    const events = new Uint8Array(10_000_000);
+    const events = new Uint8Array(2_000);
     for (let at = 0; at < events.length; at += 2) events[at] = 11 * 8 + 2;
     const request = writeProtobuf([
       { number: 1, bytes: [{ number: 2, bytes: [{ number: 2, bytes: events }] }] },
     ]);
-    expect(() => readOtlpProtobuf(request)).toThrow("too many messages");
+    expect(() => readOtlpProtobuf(request, new MessageBudget(1_000))).toThrow("too many messages");
+    expect(readOtlpProtobuf(request)).toHaveLength(1);
+  });
+
+  test("a request may hold four million messages", () => {
+    const budget = new MessageBudget();
+    for (let taken = 0; taken < 4 * 1024 * 1024; taken += 1) budget.take();
+    expect(() => budget.take()).toThrow("too many messages");
   });
 
   test("values nested without end are refused", () => {
