@@ -167,16 +167,23 @@ describe("waiting", () => {
   test("it ends empty on abort, and the server drops it", async () => {
     const { client, store } = connected();
     const caller = new AbortController();
+    const held = Promise.withResolvers<{ answer: Promise<unknown> }>();
+    const dequeueRollouts = store.dequeueRollouts.bind(store);
+    store.dequeueRollouts = (...request) => {
+      const answer = dequeueRollouts(...request);
+      held.resolve({ answer });
+      return answer;
+    };
     const dequeue = client.dequeueRollouts({ wait_seconds: 30 }, { signal: caller.signal });
     const wait = client.waitForRollouts(
       { rollout_ids: ["ro-x"], wait_seconds: 30 },
       { signal: caller.signal },
     );
     expect(await soon(wait)).toEqual([]);
-    await Bun.sleep(30);
+    const { answer } = await soon(held.promise);
     caller.abort();
     expect(await soon(dequeue)).toEqual([]);
-    await Bun.sleep(60);
+    expect(await soon(answer)).toEqual([]);
     await store.enqueueRollouts([{ input: 1 }]);
     expect(await client.dequeueRollouts({})).toHaveLength(1);
   });

@@ -1,11 +1,12 @@
 import { connect } from "node:net";
 import { afterEach, describe, expect, test } from "bun:test";
 import type { Logger } from "../../src/log.ts";
-import type { StoreApi } from "../../src/protocol/store-api.ts";
+import type { CallOptions, StoreApi } from "../../src/protocol/store-api.ts";
 import type { Statistics } from "../../src/protocol/types.ts";
 import { serveStore } from "../../src/server/serve.ts";
 import type { StoreServer } from "../../src/server/serve.ts";
 import { memoryStore } from "../helpers/memory-store.ts";
+import { until } from "../helpers/processes.ts";
 import { soon } from "../helpers/soon.ts";
 
 const servers: StoreServer[] = [];
@@ -66,40 +67,38 @@ describe("a held answer over HTTP", () => {
 
   const departures = ["abort", "cut"] as const;
 
-  /** Asks, and goes away before the answer. */
+  /** Asks, and goes away once the store holds the answer. Returns what the store says when it lets go of it. */
   async function askAndLeave(
-    server: StoreServer,
-    path: string,
-    body: object,
-    how: (typeof departures)[number],
-  ) {
+    store: StoreApi,
+    method: "dequeueRollouts" | "waitForRollouts",
+    { path, body, how }: { path: string; body: object; how: (typeof departures)[number] },
+  ): Promise<unknown> {
+    const held = Promise.withResolvers<{ answer: Promise<unknown> }>();
+    const holding = (request: never, options?: CallOptions) => {
+      const answer = store[method](request, options);
+      held.resolve({ answer });
+      return answer as Promise<never>;
+    };
+    const server = serve(overriding(store, { [method]: holding }));
     if (how === "abort") {
       const caller = new AbortController();
       post(server, path, body, caller.signal).catch(() => {});
-      await Bun.sleep(30);
+      const { answer } = await soon(held.promise);
       caller.abort();
-    } else {
-      const socket = await rawPost(server, path, JSON.stringify(body));
-      await Bun.sleep(30);
-      socket.destroy();
+      return await soon(answer);
     }
+    const socket = await rawPost(server, path, JSON.stringify(body));
+    const { answer } = await soon(held.promise);
+    socket.destroy();
+    return await soon(answer);
   }
 
   // E-20, T-41
   test.each(departures)("of a client that is gone (%s) gets no rollout", async (how) => {
     const store = memoryStore();
-    const dropped = Promise.withResolvers<unknown>();
-    const server = serve(
-      overriding(store, {
-        dequeueRollouts: async (request, options) => {
-          const answer = await store.dequeueRollouts(request, options);
-          dropped.resolve(answer);
-          return answer;
-        },
-      }),
-    );
-    await askAndLeave(server, "/queues/rollouts/dequeue", { wait_seconds: 30, worker_id: "gone" }, how);
-    expect(await soon(dropped.promise)).toEqual([]);
+    const body = { wait_seconds: 30, worker_id: "gone" };
+    const asked = { path: "/queues/rollouts/dequeue", body, how };
+    expect(await askAndLeave(store, "dequeueRollouts", asked)).toEqual([]);
     await store.enqueueRollouts([{ input: 1 }]);
     expect(await store.dequeueRollouts({ worker_id: "here" })).toHaveLength(1);
   });
@@ -108,18 +107,8 @@ describe("a held answer over HTTP", () => {
   test.each(departures)("of a client that is gone (%s) waits for nothing any more", async (how) => {
     const store = memoryStore();
     const { rollout_id } = await store.startRollout({ input: 1 });
-    const dropped = Promise.withResolvers<unknown>();
-    const server = serve(
-      overriding(store, {
-        waitForRollouts: async (request, options) => {
-          const answer = await store.waitForRollouts(request, options);
-          dropped.resolve(answer);
-          return answer;
-        },
-      }),
-    );
-    await askAndLeave(server, "/waits/rollouts", { rollout_ids: [rollout_id], timeout: null }, how);
-    expect(await soon(dropped.promise)).toEqual([]);
+    const body = { rollout_ids: [rollout_id], timeout: null };
+    expect(await askAndLeave(store, "waitForRollouts", { path: "/waits/rollouts", body, how })).toEqual([]);
   });
 
   // W-22, W-23
@@ -166,19 +155,22 @@ describe("stopping", () => {
     const store = memoryStore();
     const [rollout] = await store.enqueueRollouts([{ input: 1 }]);
     await store.updateRollout(rollout!.rollout_id, { status: "running" });
+    const arrived = new Set<string>();
+    const slow = Promise.withResolvers<Statistics>();
     const server = serve(
       overriding(store, {
-        statistics: async () => {
-          await Bun.sleep(100);
-          return { name: "slow" } as Statistics;
-        },
+        dequeueRollouts: (...request) => (arrived.add("dequeue"), store.dequeueRollouts(...request)),
+        waitForRollouts: (...request) => (arrived.add("wait"), store.waitForRollouts(...request)),
+        statistics: () => (arrived.add("statistics"), slow.promise),
       }),
     );
     const held = post(server, "/queues/rollouts/dequeue", { wait_seconds: 30 });
     const wait = post(server, "/waits/rollouts", { rollout_ids: [rollout!.rollout_id] });
     const accepted = fetch(`${server.url}/v1/agl/statistics`);
-    await Bun.sleep(30);
-    await server.stop();
+    await until("all three are asked", () => arrived.size === 3);
+    const stopped = server.stop();
+    slow.resolve({ name: "slow" } as Statistics);
+    await stopped;
     expect(await (await held).json()).toEqual([]);
     // An empty list would say that all of them are unknown.
     expect((await wait).status).toBe(503);
