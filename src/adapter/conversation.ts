@@ -6,6 +6,7 @@ import { operationConversation } from "./operation-conversation.ts";
 import { partsConversation } from "./parts-conversation.ts";
 import { rawConversation } from "./raw-conversation.ts";
 import { rawProvider } from "./raw-provider.ts";
+import { type SpansBelow, spansBelow } from "./spans-below.ts";
 
 /** A message as OpenAI's chat API has it. */
 export interface ChatMessage {
@@ -50,12 +51,12 @@ const readers = [
   operationConversation,
 ];
 
-/** By the writer that tells most. `all` are the spans of the attempt: some write tool calls as spans of their own. */
-export function conversationOf(spans: readonly Span[], all: readonly Span[] = spans): Conversation {
+/** By the writer that tells most. `below` knows all spans of the attempt: some write tool calls as spans of their own. */
+export function conversationOf(spans: readonly Span[], below: SpansBelow = spansBelow(spans)): Conversation {
   const found: Conversation[] = [];
   for (const span of spans) {
     for (const read of readers) {
-      const conversation = read(span, all);
+      const conversation = read(span, below);
       if (conversation !== null) found.push(conversation);
     }
   }

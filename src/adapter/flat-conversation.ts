@@ -3,17 +3,18 @@ import type { Attributes, Span } from "../protocol/types.ts";
 import { chatContent, chatToolCall, chatToolCalls, chatTools } from "./chat-parts.ts";
 import type { ChatMessage, ChatTool, ChatToolCall, Conversation } from "./conversation.ts";
 import { arrayOf, member, textOf } from "./opaque.ts";
+import type { SpansBelow } from "./spans-below.ts";
 import { numberedItems, unflatten } from "./unflatten.ts";
 
 /** Of `gen_ai.prompt.{i}.*` and `gen_ai.completion.{i}.*`, as LiteLLM's older dialect and many tracers write them. */
-export function flatConversation(span: Span, all: readonly Span[]): Conversation | null {
+export function flatConversation(span: Span, below: SpansBelow): Conversation | null {
   const { attributes } = span;
   const prompt = numberedItems(unflatten(attributes, "gen_ai.prompt"));
   const completions = numberedItems(unflatten(attributes, "gen_ai.completion"));
   if (prompt.length === 0 && completions.length === 0) return null;
   const choices = completions.filter(isChoice);
   const ownCalls = toolCallsOf(choices[0]);
-  const calls = ownCalls.length > 0 ? ownCalls : callsBeside(span, completions, all);
+  const calls = ownCalls.length > 0 ? ownCalls : callsBeside(span, completions, below);
   return {
     messages: prompt.map(flatMessage),
     tools: flatTools(attributes),
@@ -62,11 +63,10 @@ function toolCallsOf(message: unknown): ChatToolCall[] {
 }
 
 /** Written as further completions, or as spans below the call's own. */
-function callsBeside(span: Span, completions: unknown[], all: readonly Span[]): ChatToolCall[] {
+function callsBeside(span: Span, completions: unknown[], below: SpansBelow): ChatToolCall[] {
   const listed = chatToolCalls(completions.map((item) => member(item, "function_call")));
   if (listed.length > 0) return listed;
-  return all
-    .filter(({ parent_id }) => parent_id !== null && parent_id === span.span_id)
+  return below(span)
     .map(({ attributes }) =>
       chatToolCall({
         id: attributes["tool.call.id"],

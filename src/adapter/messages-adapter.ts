@@ -9,6 +9,7 @@ import { finishReasonOf } from "./finish-reason.ts";
 import { member, textOf } from "./opaque.ts";
 import { assignRewards } from "./sequence-rewards.ts";
 import { orderedOnce } from "./span-order.ts";
+import { spansBelow } from "./spans-below.ts";
 import type { AdaptedSpans, DroppedCall } from "./triplet.ts";
 
 /** One call in words, as tools that train from text read it. */
@@ -44,9 +45,10 @@ export function adaptMessages(spans: readonly Span[], options: { log?: Logger } 
     else dropped.push(droppedGroup(group, reason));
   }
   const unassignedRewards = assignRewards(answered, ordered, options.log ?? silentLogger);
+  const below = spansBelow(ordered);
   const calls: RecordedMessages[] = [];
   for (const { group, reward } of answered) {
-    const conversation = conversationOf(group.spans, ordered);
+    const conversation = conversationOf(group.spans, below);
     const problem = problemOf(conversation);
     if (problem === null) calls.push({ ...recordedMessages(group, conversation), reward });
     else dropped.push(droppedGroup(group, problem));

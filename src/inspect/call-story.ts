@@ -2,6 +2,7 @@ import type { CallGroup } from "../adapter/call-groups.ts";
 import { usageOfCall } from "../adapter/call-usage.ts";
 import { type ChatMessage, type ChatToolCall, conversationOf } from "../adapter/conversation.ts";
 import { finishReasonOf } from "../adapter/finish-reason.ts";
+import type { SpansBelow } from "../adapter/spans-below.ts";
 import { attributeKeys, spanNames } from "../protocol/semconv.ts";
 import type { Span } from "../protocol/types.ts";
 
@@ -34,9 +35,9 @@ export interface CallStory {
   error: string | null;
 }
 
-/** `all` are the spans of the attempt. */
-export function callStory({ sequenceId, responseId, spans }: CallGroup, all: readonly Span[]): CallStory {
-  const { messages, answer, finishReason } = conversationOf(spans, all);
+/** `below` knows all spans of the attempt. */
+export function callStory({ sequenceId, responseId, spans }: CallGroup, below: SpansBelow): CallStory {
+  const { messages, answer, finishReason } = conversationOf(spans, below);
   const { prompt_tokens, completion_tokens } = usageOfCall(spans);
   const text = answer === null ? "" : contentText(answer.content);
   return {

@@ -2,6 +2,7 @@ import { type CallGroup, callGroups } from "../adapter/call-groups.ts";
 import { isModelCall } from "../adapter/model-call-span.ts";
 import { rewardOf } from "../adapter/rewards.ts";
 import { byOrder } from "../adapter/span-order.ts";
+import { spansBelow } from "../adapter/spans-below.ts";
 import type { DroppedCall, Triplet } from "../adapter/triplet.ts";
 import type { RecordedRow } from "../algorithm/rows.ts";
 import { attributeKeys, spanNames } from "../protocol/semconv.ts";
@@ -90,7 +91,8 @@ export async function tellStory(
 function eventsOf(rollout: Rollout, spans: Span[], rules: RowRules, isLatest: boolean): StoryEvent[] {
   const fates = new Fates(rollout, spans, rules, isLatest);
   const ordered = spans.toSorted(byOrder);
-  const told = callGroups(ordered).map((group) => fates.judge(group, callStory(group, ordered)));
+  const below = spansBelow(ordered);
+  const told = callGroups(ordered).map((group) => fates.judge(group, callStory(group, below)));
   const others = ordered
     .filter((span) => !isModelCall(span) && span.name !== spanNames.proxyRequest)
     .map((span) => otherEvent(span, fates));

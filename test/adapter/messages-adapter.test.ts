@@ -516,3 +516,22 @@ test("no span makes reading throw, each call is a conversation or dropped, and t
     { numRuns: 500 },
   );
 });
+
+test("twice the calls are twice the looks at spans, not four times: each call looked at all of them once", () => {
+  const looksFor = (count: number) => {
+    let looks = 0;
+    const spans = Array.from({ length: count }, (_, index) => {
+      const attributes = {
+        "gen_ai.response.id": `r${index}`,
+        ...promptAttributes,
+        "gen_ai.completion.0.role": "assistant",
+        "gen_ai.completion.0.content": "84",
+      };
+      const one = traced(attributes, { span_id: `s${index}`, sequence_id: index + 1 });
+      return Object.defineProperty(one, "parent_id", { get: () => (looks++, null) });
+    });
+    expect(adaptMessages(spans).calls).toHaveLength(count);
+    return looks;
+  };
+  expect(looksFor(200)).toBe(2 * looksFor(100));
+});
