@@ -20,11 +20,13 @@ interface Announcement {
 
 const later: Arrival = { sequenceId: unnumbered, ended: false };
 const maxAnnouncements = 1_000;
+/** Then a call is asked about at the latest. Few models have answered by then. */
+const delayMs = 5;
 
 /**
  * Asks the store about each call beside its way to the model: nothing waits for it but the record. Calls that come
- * while one question is under way are asked about together, in their order, so that a store gets few requests from
- * many calls. A call whose answer does not come in time gets its number, and the verdict whether it was late, when its
+ * soon after each other, or while one question is under way, are asked about together, in their order, so that a store
+ * gets few requests from many calls. A call whose answer does not come in time gets its number, and the verdict whether it was late, when its
  * spans are written; so do those of its attempt that follow, until all of them are stored: that keeps their order.
  */
 export class Arrivals {
@@ -34,6 +36,7 @@ export class Arrivals {
   readonly #unnumbered = new Set<string>();
   #waiting: Announcement[] = [];
   #asking = false;
+  #timer: Timer | undefined;
 
   constructor(options: {
     store: Pick<StoreApi, "nextSequenceIds">;
@@ -61,8 +64,18 @@ export class Arrivals {
       };
       const request = { rollout_id: ids.rolloutId, attempt_id: ids.attemptId };
       this.#waiting.push({ key, request, resolve: settle });
-      if (!this.#asking) void this.#askAll();
+      this.#timer ??= setTimeout(() => this.askNow(), delayMs);
     });
+  }
+
+  /**
+   * An answer is about to reach its agent, whose own spans get later numbers than the call only when the call has been
+   * asked about before.
+   */
+  askNow(): void {
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+    if (!this.#asking) void this.#askAll();
   }
 
   /** All calls of the attempt are stored. */
@@ -72,8 +85,6 @@ export class Arrivals {
 
   async #askAll(): Promise<void> {
     this.#asking = true;
-    // The calls of one tick go together.
-    await new Promise((resolve) => setImmediate(resolve));
     while (this.#waiting.length > 0) {
       const group = this.#waiting.splice(0, maxAnnouncements);
       // Nobody waits any more for what took too long.

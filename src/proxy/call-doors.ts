@@ -154,7 +154,9 @@ export class CallDoors {
           await this.#admit(ids);
           const { headers } = context.req.raw;
           const repetition = this.#repeated.of(ids, request.text, headers);
-          const recording = { ids, arrival: this.#announce(ids), repetition, open };
+          const arrival = this.#announce(ids);
+          const askNow = () => this.#arrivals.askNow();
+          const recording = { ids, arrival, askNow, repetition, open };
           const call = { request, recording };
           answer = await this.#delivery.reach(wish, (target, isLastTry) =>
             this.#forward(context, choose, { ...call, target, isLastTry }),

@@ -54,6 +54,8 @@ export interface CallRecording {
   ids: AttemptIds;
   /** What the store says of the call: the record waits for it, the call does not. Never fails. */
   arrival: Promise<Arrival>;
+  /** The store is asked at the latest now. */
+  askNow(): void;
   repetition: Repetition;
   open: OpenCall;
 }
@@ -121,6 +123,7 @@ class ModelCall {
     const relayed = relayStream(body, {
       reader,
       onBytes: () => this.#exchange.firstByteCame(),
+      onWhole: () => this.#options.recording?.askNow(),
       onEnd: (error) => this.#endStream(reader, error),
     });
     const headers = relayedHeaders(response.headers);
@@ -201,6 +204,7 @@ class ModelCall {
       startTime: this.#startTime,
       endTime: surroundings.now() / 1000,
     };
+    recording.askNow();
     recording.repetition.ended({ failed: aborted || failure !== null });
     countCall(call, recording, surroundings);
     const bytes = 4 * (this.#requestText.length + (answerText?.length ?? 0));
