@@ -1,5 +1,5 @@
-import { closeSync, fsyncSync, openSync, renameSync, rmSync, writeSync } from "node:fs";
-import { messageOf, UsageError } from "../errors.ts";
+import { closeSync, fsyncSync, openSync, renameSync, rmSync, statSync, writeSync } from "node:fs";
+import { AglError, messageOf, UsageError } from "../errors.ts";
 
 const bufferCharacters = 64 * 1024;
 const retryMs = 5;
@@ -19,7 +19,7 @@ export class LineOutput {
   constructor(file?: string, write: typeof writeSync = writeSync) {
     this.#file = file;
     this.#write = write;
-    this.#descriptor = file === undefined ? 1 : openForWriting(`${file}.part`);
+    this.#descriptor = file === undefined ? 1 : openForWriting(file);
   }
 
   /** False when nobody reads any more. */
@@ -32,10 +32,14 @@ export class LineOutput {
   async close(): Promise<void> {
     await this.#flush();
     if (this.#file === undefined) return;
-    fsyncSync(this.#descriptor);
-    closeSync(this.#descriptor);
-    this.#closed = true;
-    renameSync(`${this.#file}.part`, this.#file);
+    try {
+      fsyncSync(this.#descriptor);
+      closeSync(this.#descriptor);
+      this.#closed = true;
+      renameSync(partOf(this.#file), this.#file);
+    } catch (error) {
+      throw this.#failed(error);
+    }
   }
 
   /** After a failure: no half of a file stays. */
@@ -43,7 +47,7 @@ export class LineOutput {
     if (this.#file === undefined) return;
     if (!this.#closed) closeSync(this.#descriptor);
     this.#closed = true;
-    rmSync(`${this.#file}.part`, { force: true });
+    rmSync(partOf(this.#file), { force: true });
   }
 
   async #flush(): Promise<void> {
@@ -57,15 +61,30 @@ export class LineOutput {
         if (code === "EPIPE") this.#readerLeft = true;
         // A pipe that somebody set to non-blocking, and that is full.
         else if (code === "EAGAIN") await Bun.sleep(retryMs);
-        else throw error;
+        else throw this.#failed(error);
       }
     }
   }
+
+  #failed(error: unknown): AglError {
+    const place = this.#file ?? "stdout";
+    return new AglError("environment", `${place} cannot be written (${messageOf(error)})`, {
+      remedy: "make room there, or write elsewhere with --output FILE",
+      cause: error,
+    });
+  }
+}
+
+function partOf(file: string): string {
+  return `${file}.part`;
 }
 
 function openForWriting(file: string): number {
+  if (statSync(file, { throwIfNoEntry: false })?.isDirectory() === true) {
+    throw new UsageError(`--output: ${file} is a folder`, "name a file in it");
+  }
   try {
-    return openSync(file, "w");
+    return openSync(partOf(file), "w");
   } catch (error) {
     throw new UsageError(
       `--output: ${file} cannot be written (${messageOf(error)})`,

@@ -2,6 +2,7 @@ import { expect, test } from "bun:test";
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { LineOutput } from "../../src/commands/line-output.ts";
+import { AglError } from "../../src/errors.ts";
 import { temporaryFolder } from "../helpers/temporary-folder.ts";
 
 const failing = (code: string) => Object.assign(new Error(code), { code });
@@ -41,12 +42,23 @@ test("a reader that left ends the lines, without an error", async () => {
   expect(writes).toBe(1);
 });
 
-test("any other failure is one", async () => {
+test("any other failure is told as one, with what to do", async () => {
   const output = new LineOutput(undefined, (() => {
     throw failing("ENOSPC");
   }) as never);
   await output.line("x");
-  expect(output.close()).rejects.toThrow("ENOSPC");
+  const failure = await output.close().catch((error: unknown) => error);
+  expect(failure).toBeInstanceOf(AglError);
+  expect(failure).toMatchObject({
+    message: "stdout cannot be written (ENOSPC)",
+    remedy: "make room there, or write elsewhere with --output FILE",
+  });
+});
+
+test("a folder is refused before anything is written", () => {
+  const folder = temporaryFolder();
+  expect(() => new LineOutput(folder)).toThrow(`--output: ${folder} is a folder`);
+  expect(existsSync(`${folder}.part`)).toBe(false);
 });
 
 test("of a file that could not be finished nothing stays, and what was there before does", async () => {
