@@ -1,4 +1,4 @@
-import { existsSync, statSync } from "node:fs";
+import { statSync } from "node:fs";
 import { resolve } from "node:path";
 import type { Config } from "../config.ts";
 import { UsageError } from "../errors.ts";
@@ -46,8 +46,12 @@ export async function importFile(
 
 function openInput(file: string): ReadableStream<Uint8Array> {
   if (file === "-") return Bun.stdin.stream();
-  if (existsSync(file) && !statSync(file).isDirectory()) return Bun.file(file).stream();
-  throw new UsageError(`${file}: there is no such file`, "name a file of JSON lines, or - for stdin");
+  const found = statSync(file, { throwIfNoEntry: false });
+  if (found !== undefined && !found.isDirectory()) return Bun.file(file).stream();
+  throw new UsageError(
+    `${file}: ${found === undefined ? "there is no such file" : "is a folder"}`,
+    "name a file of JSON lines, or - for stdin",
+  );
 }
 
 function summary({ imported, present, kept }: ImportCounts, db: string, dryRun: boolean): string {

@@ -270,7 +270,7 @@ describe("refused with what to do", () => {
     ["no store named", ["x.jsonl"], /required option '--db <file>'/],
     ["a store that keeps nothing", ["x.jsonl", "--db", ":memory:"], /--db is :memory:/],
     ["a file that is not there", ["none.jsonl", "--db", "new.db"], /none\.jsonl: there is no such file/],
-    ["a folder", [".", "--db", "new.db"], /\.: there is no such file/],
+    ["a folder", [".", "--db", "new.db"], /^error: \.: is a folder\n {2}name a file of JSON lines/],
   ];
   test.each(refusals)("%s", async (_, args, message) => {
     const { code, err } = await agl("import", ...args);
