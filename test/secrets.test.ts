@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { masked, withoutSecrets } from "../src/secrets.ts";
+import { masked, maskedCommand, withoutSecrets } from "../src/secrets.ts";
 
 test("secret settings are not shown", () => {
   expect(masked("engine.api_key", "sk-1")).toBe("********");
@@ -18,4 +18,14 @@ test.each([
   ["http://box/tt/abc", "http://box/tt/abc"],
 ])("%s", (text, shown) => {
   expect(withoutSecrets(text)).toBe(shown);
+});
+
+test.each([
+  ["agl proxy --engine-api-key sk-1 --proxy-port 1", "agl proxy --engine-api-key ******** --proxy-port 1"],
+  ["vllm --api-key=sk-1 --port 1", "vllm --api-key=******** --port 1"],
+  ["agl runners --store-url http://box/t/abc", "agl runners --store-url http://box/t/********"],
+  ["agl store --token-file token --port 1", "agl store --token-file token --port 1"],
+  ["serve --hotkey none", "serve --hotkey none"],
+])("the command line %s", (command, shown) => {
+  expect(maskedCommand(command.split(" "))).toBe(shown);
 });

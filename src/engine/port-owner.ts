@@ -1,4 +1,5 @@
 import { readdirSync, readFileSync, readlinkSync } from "node:fs";
+import { maskedCommand } from "../secrets.ts";
 
 export interface PortOwner {
   pid: number;
@@ -70,7 +71,7 @@ function holdsSocket(pid: number, inodes: Set<string>): boolean {
 
 function commandOf(pid: number): string {
   const text = safely(() => readFileSync(`/proc/${pid}/cmdline`, "utf8")) ?? "";
-  return text.split("\0").filter(Boolean).join(" ").slice(0, 80);
+  return maskedCommand(text.split("\0").filter(Boolean)).slice(0, 80);
 }
 
 function safely<Result>(read: () => Result): Result | undefined {

@@ -10,12 +10,15 @@ test("a taken port is refused with the pid and the command that holds it", async
       process.execPath,
       "-e",
       `Bun.serve({hostname: "127.0.0.1", port: ${port}, fetch: () => new Response("ok")})`,
+      "--api-key",
+      "sk-1",
     ],
     { stdout: "ignore" },
   );
   try {
     await until("the port is held", () => portOwner(port) !== undefined);
     expect(portOwner(port)?.pid).toBe(holder.pid);
+    expect(portOwner(port)?.command).not.toContain("sk-1");
     expect(() => checkPort("store.port", port)).toThrow(
       `store.port: port ${port} is taken by pid ${holder.pid} (`,
     );
