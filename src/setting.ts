@@ -71,12 +71,15 @@ export function address(
   });
 }
 
-export function url(description: string): Setting<string> {
+/** An address, without slashes at its end; one of an OpenAI-compatible API has to end in `/v1`. */
+export function url(description: string, { ending = "" }: { ending?: "" | "/v1" } = {}): Setting<string> {
   return make("", description, "url", false, (given) => {
-    if (typeof given === "string" && URL.canParse(given) && /^https?:$/.test(new URL(given).protocol)) {
-      return given.replace(/\/+$/, "");
+    if (typeof given !== "string" || !URL.canParse(given) || !/^https?:$/.test(new URL(given).protocol)) {
+      throw new Error("expected an address that starts with http:// or https://");
     }
-    throw new Error("expected an address that starts with http:// or https://");
+    const address = given.replace(/\/+$/, "");
+    if (address.endsWith(ending)) return address;
+    throw new Error(`expected an address that ends in ${ending}, such as http://127.0.0.1:8000${ending}`);
   });
 }
 

@@ -88,7 +88,9 @@ export const settings = {
   adapter: choice(["proxy", "tracer"], "proxy", "whose spans become rows: the proxy's, or the tracer's"),
 
   "engine.url": optional(
-    url("an OpenAI-compatible server that runs already, ending in /v1; it gets no new weights"),
+    url("an OpenAI-compatible server that runs already, ending in /v1; it gets no new weights", {
+      ending: "/v1",
+    }),
   ),
   "engine.api_key": text("dummy", "key for engine.url", "key"),
   "engine.port": optional(integer(12_316, "TCP port of the engine; a private socket when unset", port)),

@@ -15,6 +15,7 @@ import { readModelShape } from "../engine/model-shape.ts";
 import { type ChosenProfile, chooseProfile, type Profile, profileFor } from "../engine/profile.ts";
 import { AglError, UsageError } from "../errors.ts";
 import { silentLogger } from "../log.ts";
+import { withoutSecrets } from "../secrets.ts";
 import { flagOf } from "../settings.ts";
 import { type CheckedAgent, checkAgent } from "./check-agent.ts";
 import { gpuUse } from "./gpu-use.ts";
@@ -167,7 +168,7 @@ async function chooseModelName(config: Config, model: ModelSettings): Promise<st
   const name = config.model_name ?? listed[0];
   if (name !== undefined && listed.includes(name)) return name;
   throw new UsageError(
-    `model_name: ${url} has no model ${name ?? ""}; it lists ${listed.join(", ")}`,
+    `model_name: ${withoutSecrets(url)} has no model ${name ?? ""}; it lists ${listed.join(", ")}`,
     "name one of these with --model-name",
   );
 }

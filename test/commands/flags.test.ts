@@ -1,4 +1,5 @@
 import { expect, test } from "bun:test";
+import { freePort } from "../../src/engine/port-owner.ts";
 import { temporaryFolder } from "../helpers/temporary-folder.ts";
 import { runAgl } from "../helpers/run-agl.ts";
 
@@ -26,6 +27,22 @@ test("agl proxy takes every flag of what its recorder and its calls wait for", a
   const { code, err } = await runAgl(["proxy", ...flags], folder);
   expect(code).toBe(2);
   expect(err).toStartWith("error: no model to forward to\n");
+});
+
+test("a model server's address without /v1 is refused under the flag's name", async () => {
+  const flags = ["--engine-url", "http://127.0.0.1:8000"];
+  const { code, err } = await runAgl(["proxy", ...flags], temporaryFolder());
+  expect(code).toBe(2);
+  expect(err).toStartWith(
+    'error: --engine-url: expected an address that ends in /v1, such as http://127.0.0.1:8000/v1, not "http://127.0.0.1:8000"\n',
+  );
+});
+
+test("a password in a model server's address is not shown when it does not answer", async () => {
+  const flags = ["--engine-url", "http://me:pass@127.0.0.1:1/v1", "--proxy-port", String(freePort())];
+  const { code, err } = await runAgl(["proxy", ...flags], temporaryFolder());
+  expect(code).toBe(1);
+  expect(err).toStartWith("error: engine.url: http://********@127.0.0.1:1/v1 does not list its models");
 });
 
 test("agl config takes the flags of all commands", async () => {
