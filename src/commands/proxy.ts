@@ -45,6 +45,7 @@ export async function proxy(config: Config, { environment }: { environment: Envi
       limitSeconds: config["store.connect_seconds"],
       say,
     });
+    if (stop.signal.aborted) return await untilStopped(stop.signal);
     const recording = createProxy({
       store,
       upstreams,

@@ -250,6 +250,21 @@ describe("agl algo", () => {
 });
 
 test(
+  "a proxy that is stopped while it waits for its store does not say that it serves",
+  async () => {
+    const store = `http://127.0.0.1:${freePort()}`;
+    const engine = ["--engine-url", "http://127.0.0.1:1/v1", "--model-name", "m"];
+    const flags = ["--store-url", store, ...engine, "--proxy-port", String(freePort())];
+    const proxy = start(["proxy", ...flags], place());
+    await proxy.waitForLine(/^waiting: no store answers at/, limitMs);
+    proxy.signal("SIGINT");
+    expect({ code: await proxy.exited, said: proxy.errors() }).toEqual({ code: 130, said: "" });
+    expect(proxy.lines.filter((line) => /^(proxy|calls):/.test(line))).toEqual([]);
+  },
+  limitMs,
+);
+
+test(
   "runners that are stopped leave no attempt behind, not even one that was handed to them in that moment",
   async () => {
     const slow =
