@@ -1,6 +1,7 @@
 import { connectStore } from "./client/http-store.ts";
 import { AglError } from "./errors.ts";
 import { createLogger } from "./log.ts";
+import type { ProxyStatistics } from "./proxy/counts.ts";
 import { createProxy, type RecordingProxy } from "./proxy/proxy.ts";
 import { serveProxy } from "./proxy/serve.ts";
 import { answerParent, listen } from "./service-messages.ts";
@@ -8,7 +9,7 @@ import { answerParent, listen } from "./service-messages.ts";
 const stopFlushMs = 5_000;
 
 let proxy: RecordingProxy | undefined;
-let stop: (() => Promise<void>) | undefined;
+let stop: (() => Promise<ProxyStatistics>) | undefined;
 
 answerParent("proxy", async (request) => {
   if (request.type === "start-proxy") {
@@ -25,6 +26,7 @@ answerParent("proxy", async (request) => {
       if (!running.statistics().storeAway) await running.flush(stopFlushMs);
       await running.close();
       await store.close();
+      return running.statistics();
     };
     return { url: server.url, port: server.port };
   }
@@ -32,6 +34,5 @@ answerParent("proxy", async (request) => {
   if (proxy === undefined) throw new AglError("upstream", "the proxy is not started");
   if (request.type === "upstreams") return proxy.setUpstreams(request.upstreams);
   if (request.type === "flush") return await proxy.flush(request.deadlineMs);
-  if (request.type === "statistics") return proxy.statistics();
   throw new AglError("upstream", `the proxy worker does not know ${request.type}`);
 });

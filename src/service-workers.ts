@@ -32,7 +32,6 @@ export type ServiceRequest =
   | ({ id: number; type: "start-proxy" } & ProxyStart & ListenOptions)
   | { id: number; type: "upstreams"; upstreams: Upstream[] }
   | { id: number; type: "flush"; deadlineMs: number }
-  | { id: number; type: "statistics" }
   | { id: number; type: "stop" };
 
 export type ServiceAnswer =
@@ -69,9 +68,21 @@ class ServiceWorker {
     });
   }
 
-  async stop(): Promise<void> {
-    if (this.#ended === undefined) await this.ask({ type: "stop" });
+  /** Returns where it listens. */
+  async start(request: Unnumbered<ServiceRequest>): Promise<Listening> {
+    try {
+      return (await this.ask(request)) as Listening;
+    } catch (error) {
+      this.#worker.terminate();
+      throw error;
+    }
+  }
+
+  /** Returns what the service says at its end; undefined when it had ended already. */
+  async stop(): Promise<unknown> {
+    const last = this.#ended === undefined ? await this.ask({ type: "stop" }) : undefined;
     this.#worker.terminate();
+    return last;
   }
 
   #answer(answer: ServiceAnswer): void {
@@ -91,41 +102,38 @@ class ServiceWorker {
   }
 }
 
-export interface RunningService {
+interface Listening {
   url: string;
   port: number;
+}
+
+export interface RunningService extends Listening {
   stop(): Promise<void>;
 }
 
-export interface RunningProxy extends RunningService {
+export interface RunningProxy extends Listening {
   /** Atomic and live: calls in flight finish on the old list. With an empty list calls wait, then get 503. */
   setUpstreams(upstreams: Upstream[]): Promise<void>;
   /** Returns when all recorded calls are stored. */
   flush(deadlineMs: number): Promise<void>;
-  statistics(): Promise<ProxyStatistics>;
+  /** Returns what it has done; undefined when it had ended already. */
+  stop(): Promise<ProxyStatistics | undefined>;
 }
 
 export async function startStoreWorker(options: StoreStart & ListenOptions): Promise<RunningService> {
   const worker = new ServiceWorker("store", new URL("./store-worker.ts", import.meta.url));
-  const { url, port } = (await worker.ask({ type: "start-store", ...options })) as {
-    url: string;
-    port: number;
-  };
-  return { url, port, stop: () => worker.stop() };
+  const { url, port } = await worker.start({ type: "start-store", ...options });
+  return { url, port, stop: async () => void (await worker.stop()) };
 }
 
 export async function startProxyWorker(options: ProxyStart & ListenOptions): Promise<RunningProxy> {
   const worker = new ServiceWorker("proxy", new URL("./proxy-worker.ts", import.meta.url));
-  const { url, port } = (await worker.ask({ type: "start-proxy", ...options })) as {
-    url: string;
-    port: number;
-  };
+  const { url, port } = await worker.start({ type: "start-proxy", ...options });
   return {
     url,
     port,
-    stop: () => worker.stop(),
     setUpstreams: async (upstreams) => void (await worker.ask({ type: "upstreams", upstreams })),
     flush: async (deadlineMs) => void (await worker.ask({ type: "flush", deadlineMs })),
-    statistics: async () => (await worker.ask({ type: "statistics" })) as ProxyStatistics,
+    stop: async () => (await worker.stop()) as ProxyStatistics | undefined,
   };
 }

@@ -123,9 +123,8 @@ export async function startProxy(
     holdMs: 1_000 * (context.config["proxy.hold_seconds"] ?? 0),
   });
   shutdown.add("proxy", async () => {
-    const statistics = await proxy.statistics();
-    if (hasRecordingTrouble(statistics)) say(describeRecordedCalls(statistics));
-    await proxy.stop();
+    const statistics = await proxy.stop();
+    if (statistics !== undefined && hasRecordingTrouble(statistics)) say(describeRecordedCalls(statistics));
   });
   const endpoint = `${proxy.url}/v1`;
   sayWhere("proxy", { url: endpoint, port: proxy.port }, "proxy.port", context);
