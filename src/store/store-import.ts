@@ -4,17 +4,16 @@ import { AglError, messageOf } from "../errors.ts";
 import { silentLogger } from "../log.ts";
 import type { Logger } from "../log.ts";
 import type { StoreRecord } from "../protocol/store-record.ts";
-import { releaseFile } from "./holder.ts";
 import { type RecordFate, RecordWrites } from "./record-writes.ts";
 import type { StatusChange } from "./rollout-table.ts";
-import { openStoreFile } from "./store-file.ts";
+import { closeStoreFile, openStoreFile } from "./store-file.ts";
 import { openTables, type Tables } from "./tables.ts";
 
 /** Claims a store's file, which is made when it is missing, for one import. */
 export function openStoreImport(path: string, log: Logger = silentLogger): StoreImport {
   const isNew = !existsSync(path);
   const { db } = openStoreFile(path, log);
-  return new StoreImport(db, path, isNew);
+  return new StoreImport(db, { path, isNew, log });
 }
 
 /** Records of other stores, written as they are in one transaction: all of them with `commit`, or none. */
@@ -22,15 +21,17 @@ export class StoreImport {
   readonly #db: Database;
   readonly #path: string;
   readonly #isNew: boolean;
+  readonly #log: Logger;
   readonly #tables: Tables;
   readonly #writes: RecordWrites;
   readonly #journal: StatusChange[] = [];
   #committed = false;
 
-  constructor(db: Database, path: string, isNew: boolean) {
+  constructor(db: Database, { path, isNew, log }: { path: string; isNew: boolean; log: Logger }) {
     this.#db = db;
     this.#path = path;
     this.#isNew = isNew;
+    this.#log = log;
     this.#tables = openTables(db, this.#journal);
     this.#writes = new RecordWrites(this.#tables);
     this.#db.run("BEGIN IMMEDIATE");
@@ -55,13 +56,11 @@ export class StoreImport {
   close(): void {
     try {
       if (this.#db.inTransaction) this.#db.run("ROLLBACK");
-      releaseFile(this.#db);
-      this.#db.run("PRAGMA wal_checkpoint(TRUNCATE)");
-    } catch {
-      // A full disk refuses this, too; the failure that led here is the one to report.
-    } finally {
-      this.#db.close();
+    } catch (error) {
+      // The failure that led here is the one to report.
+      this.#log.warning("the import could not be rolled back in order", { error: messageOf(error) });
     }
+    closeStoreFile(this.#db, this.#log);
     if (this.#committed || !this.#isNew) return;
     for (const suffix of ["", "-wal", "-shm"]) rmSync(this.#path + suffix, { force: true });
   }
