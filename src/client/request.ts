@@ -23,6 +23,8 @@ export interface Health {
   waits: boolean;
   /** Why the store does not let us in; asking again will not help. */
   refused?: AglError;
+  /** What something that is no store, or none yet, answered there. */
+  instead?: string;
 }
 
 export interface RequesterOptions {
@@ -95,8 +97,11 @@ export class Requester {
           refused: this.#denial(request, response.status, await response.text()),
         };
       }
-      const body: unknown = response.ok ? await response.json() : null;
-      if (typeof body !== "object" || body === null) return { ok: false, waits: false };
+      const body: unknown = response.ok ? await response.json().catch(() => null) : null;
+      if (typeof body !== "object" || body === null) {
+        const instead = `GET /v1/agl/health was answered with ${response.status}${response.ok ? " and no store's JSON" : ""}`;
+        return { ok: false, waits: false, instead };
+      }
       const { store_id: storeId, wait_seconds: waits } = body as Record<string, unknown>;
       return { ok: true, waits: waits === true, ...(typeof storeId === "string" ? { storeId } : {}) };
     } catch {

@@ -51,11 +51,11 @@ async function openServed(given: string, token: string | undefined): Promise<Sou
   }
   const { url, authorization } = storeAddress(given, token);
   const store = connectStore(url, { exact: true, authorization, onOtherStore: refuseOtherStore });
-  const { ok, refused } = await store.health();
+  const { ok, refused, instead } = await store.health();
   if (ok) return { reading: store, name: url, close: () => store.close() };
   await store.close();
   if (refused !== undefined) throw refused;
-  throw new AglError("store", `no store answers at ${url}`, {
+  throw new AglError("store", `no store answers at ${url}${instead === undefined ? "" : `: ${instead}`}`, {
     remedy: "check that it runs and that its address is right, or read its file with --db",
   });
 }

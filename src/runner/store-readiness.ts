@@ -12,7 +12,7 @@ export interface ReachOptions {
 }
 
 /** Asks until the store answers; undefined when the signal comes first. One that denies access is not asked again. */
-export async function untilReachable<Health extends { ok: boolean; refused?: AglError }>(
+export async function untilReachable<Health extends { ok: boolean; refused?: AglError; instead?: string }>(
   ask: () => Promise<Health>,
   url: string,
   { signal = new AbortController().signal, limitSeconds = 30, say }: ReachOptions = {},
@@ -23,12 +23,13 @@ export async function untilReachable<Health extends { ok: boolean; refused?: Agl
     const health = await ask();
     if (health.ok) return health;
     if (health.refused !== undefined) throw health.refused;
+    const instead = health.instead === undefined ? "" : `: ${health.instead}`;
     if (performance.now() >= deadline) {
-      throw new AglError("store", `no store answers at ${url} (waited ${limitSeconds} s)`, {
+      throw new AglError("store", `no store answers at ${url} (waited ${limitSeconds} s)${instead}`, {
         remedy: "start it with `agl store`, or name its address with --store-url",
       });
     }
-    if (!said) say?.(`waiting: no store answers at ${url} yet`);
+    if (!said) say?.(`waiting: no store answers at ${url} yet${instead}`);
     said = true;
     await pause(betweenMs, signal);
   }
