@@ -139,5 +139,6 @@ function onChange(file: string, changed: () => void): () => void {
 }
 
 function namesOf(upstreams: Upstream[]): string {
-  return [...new Set(upstreams.map(({ modelName }) => modelName))].join(", ");
+  const names = [...new Set(upstreams.map(({ modelName }) => modelName))];
+  return names.length === 0 ? "none yet" : names.join(", ");
 }

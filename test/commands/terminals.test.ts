@@ -265,6 +265,27 @@ test(
 );
 
 test(
+  "a proxy with an empty list of models says so, and takes the ones that are named later",
+  async () => {
+    const cwd = place({ "models.json": "[]" });
+    const port = freePort();
+    start(["store", "--store-port", String(port), "--store-db", ":memory:"], cwd);
+    const flags = ["--store-url", `http://127.0.0.1:${port}`, "--proxy-model-list", "models.json"];
+    const proxy = start(["proxy", ...flags, "--proxy-port", String(freePort())], cwd);
+    await proxy.waitForLine(/^proxy: .*, models none yet$/, limitMs);
+    const one = {
+      model_name: "one",
+      litellm_params: { model: "hosted_vllm/m", api_base: "http://127.0.0.1:1/v1" },
+    };
+    writeFileSync(join(cwd, "models.json"), JSON.stringify([one]));
+    await proxy.waitForLine(/^models\.json has changed: models one$/, limitMs);
+    proxy.signal("SIGTERM");
+    expect(await proxy.exited).toBe(0);
+  },
+  limitMs,
+);
+
+test(
   "runners that are stopped leave no attempt behind, not even one that was handed to them in that moment",
   async () => {
     const slow =
