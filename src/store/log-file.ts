@@ -23,8 +23,15 @@ export class LogFile implements CommitLog {
   }
 
   sync(done: (error: Error | null) => void): void {
+    let descriptor: number;
+    try {
+      descriptor = this.#open();
+    } catch (error) {
+      done(error as Error);
+      return;
+    }
     this.#syncing += 1;
-    fdatasync(this.#open(), (error) => {
+    fdatasync(descriptor, (error) => {
       this.#syncing -= 1;
       if (this.#closed) this.#release();
       done(error);
