@@ -6,7 +6,7 @@ import type { Config } from "../config.ts";
 import { messageOf, UsageError } from "../errors.ts";
 import { createLogger } from "../log.ts";
 import { parseModelList } from "../proxy/model-list.ts";
-import { createProxy } from "../proxy/proxy.ts";
+import { createProxy, type RecordingProxy } from "../proxy/proxy.ts";
 import { serveProxy } from "../proxy/serve.ts";
 import type { Upstream } from "../proxy/upstreams.ts";
 import { untilReachable } from "../runner/store-readiness.ts";
@@ -64,15 +64,7 @@ export async function proxy(config: Config, { environment }: { environment: Envi
     say(`proxy: ${server.url}/v1, models ${namesOf(upstreams)}`);
     const file = config["proxy.model_list"];
     if (file !== undefined) {
-      const unwatch = onChange(resolve(file), () => {
-        try {
-          const changed = readModelList(file, environment);
-          recording.setUpstreams(changed);
-          say(`${file} has changed: models ${namesOf(changed)}`);
-        } catch (error) {
-          say(`${file} has changed, and the models of before are kept: ${messageOf(error)}`);
-        }
-      });
+      const unwatch = onChange(resolve(file), () => say(changeModels(file, environment, recording)));
       shutdown.add("watch", async () => unwatch());
     }
     return await untilStopped(stop.signal);
@@ -107,6 +99,21 @@ function readModelList(file: string, environment: Environment): Upstream[] {
     );
   }
   return parseModelList(list, { environment });
+}
+
+/** Takes the list as it is now; what is wrong with it changes nothing. Returns a line about it. */
+function changeModels(
+  file: string,
+  environment: Environment,
+  recording: Pick<RecordingProxy, "setUpstreams">,
+): string {
+  try {
+    const changed = readModelList(file, environment);
+    recording.setUpstreams(changed);
+    return `${file} has changed: models ${namesOf(changed)}`;
+  } catch (error) {
+    return `${file} has changed, and the models of before are kept: ${messageOf(error)}`;
+  }
 }
 
 /** Every model that the server lists, or the one that is named. */
