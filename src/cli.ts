@@ -1,12 +1,13 @@
-import { Command, CommanderError, Option } from "commander";
+import { Command, CommanderError } from "commander";
 import { version } from "../package.json" with { type: "json" };
 import { addImportOptions } from "./commands/import-options.ts";
 import { refuseTokenFlag, addStoreOptions, storeAliases } from "./commands/store-options.ts";
 import { addExportOptions, addShowOptions } from "./commands/inspection-options.ts";
 import { addPruneOptions } from "./commands/prune-options.ts";
 import { type Config, type ResolvedConfig, resolveConfig } from "./config.ts";
-import { AglError, messageOf, UsageError } from "./errors.ts";
-import { flagOf, type SettingName, settings } from "./settings.ts";
+import { AglError, messageOf } from "./errors.ts";
+import { addSettingFlags, flagsByName, namesFor, shorterNames, type TakenSettings } from "./setting-flags.ts";
+import type { SettingName } from "./settings.ts";
 
 interface CommandContext {
   sources: ResolvedConfig["sources"];
@@ -20,18 +21,12 @@ interface CommandContext {
 
 type CommandAction = (config: Config, context: CommandContext) => Promise<number>;
 
-interface CommandEntry {
+interface CommandEntry extends TakenSettings {
   /** Two words for a command of another one, which comes before it. */
   name: string;
   summary: string;
-  /** The settings it takes; all of them when absent. */
-  settings?: SettingName[];
-  /** Settings that it does not read, and whose flags it therefore refuses. */
-  without?: SettingName[];
   /** Whether it can print JSON for programs. */
   json?: boolean;
-  /** Shorter names of settings' flags. */
-  aliases?: Partial<Record<SettingName, string>>;
   /** Adds arguments, and flags that are no settings. */
   addOptions?: (command: Command) => void;
   load: () => Promise<CommandAction>;
@@ -217,7 +212,7 @@ async function parseAndRun(args: string[]): Promise<number> {
     .showHelpAfterError("(`agl help` lists the commands)");
   for (const entry of commands) {
     const command = newCommand(program, entry.name).description(entry.summary).exitOverride();
-    for (const name of namesFor(entry)) addOptions(command, name, entry.aliases?.[name]);
+    addSettingFlags(command, entry);
     if (namesFor(entry).includes("token_file")) refuseTokenFlag(command);
     if (entry.json === true) command.option("--json", "print JSON");
     command.showHelpAfterError(`(\`agl ${entry.name} --help\` lists its flags)`);
@@ -242,72 +237,22 @@ async function parseAndRun(args: string[]): Promise<number> {
     program.outputHelp();
     return 0;
   }
-  await program.parseAsync(args, { from: "user" });
+  await program.parseAsync(askedOf(program, args), { from: "user" });
   return exitCode;
+}
+
+/** `help store prune` asks what `store prune --help` does; of an unknown command nothing but its name, to be refused. */
+function askedOf(program: Command, args: string[]): string[] {
+  const words = args[0] === "help" && args.length > 1 ? [...args.slice(1), "--help"] : args;
+  const first = words[0]!;
+  const known = ["help", ...program.commands.map((command) => command.name())];
+  return first.startsWith("-") || known.includes(first) ? words : [first];
 }
 
 function newCommand(program: Command, name: string): Command {
   const [word, subcommand] = name.split(" ");
   if (subcommand === undefined) return program.command(name);
   return program.commands.find((command) => command.name() === word)!.command(subcommand);
-}
-
-function namesFor({ settings: taken, without = [] }: CommandEntry): SettingName[] {
-  const names = Object.keys(settings) as SettingName[];
-  return names.filter((name) => (taken?.includes(name) ?? true) && !without.includes(name));
-}
-
-/** The setting's flag or, where it has a shorter one, both; the help then shows the shorter. */
-function addOptions(command: Command, name: SettingName, alias: string | undefined): void {
-  const full = optionFor(name, flagOf(name));
-  if (alias === undefined) return void command.addOption(full);
-  command.addOption(optionFor(name, `--${alias}`)).addOption(full.hideHelp());
-}
-
-function optionFor(name: SettingName, longFlag: string): Option {
-  const { placeholder, description, default: fallback, hidden } = settings[name];
-  const short = name === "runners.count" ? "-n, " : "";
-  const flag = placeholder === undefined ? longFlag : `${longFlag} <${placeholder}>`;
-  const isList = Array.isArray(fallback);
-  const shown = fallback === undefined || placeholder === undefined || isList ? "" : ` [${fallback}]`;
-  const option = new Option(short + flag, description + shown);
-  if (isList) option.argParser((given: string, before: string[] | undefined) => [...(before ?? []), given]);
-  return hidden ? option.hideHelp() : option;
-}
-
-type Given = string | boolean | string[];
-
-/** Commander names options in camel case; settings are named by their path. */
-function flagsByName(
-  given: Record<string, Given>,
-  { aliases = {}, ...entry }: CommandEntry,
-): Partial<Record<SettingName, Given>> {
-  const values = namesFor(entry).map((name): [SettingName, Given | undefined] => {
-    const alias = aliases[name];
-    const value = given[camelCase(name)];
-    const shorter = alias === undefined ? undefined : given[camelCase(alias)];
-    if (value !== undefined && shorter !== undefined) {
-      throw new UsageError(
-        `--${alias} and ${flagOf(name)} are both given`,
-        "they are the same setting; name one",
-      );
-    }
-    return [name, shorter ?? value];
-  });
-  return Object.fromEntries(values.filter(([, value]) => value !== undefined));
-}
-
-/** Those of the shorter flags that were given. */
-function shorterNames(
-  given: Record<string, Given>,
-  { aliases = {} }: CommandEntry,
-): Partial<Record<SettingName, string>> {
-  const used = Object.entries(aliases).filter(([, alias]) => given[camelCase(alias)] !== undefined);
-  return Object.fromEntries(used.map(([name, alias]) => [name, `--${alias}`]));
-}
-
-function camelCase(name: string): string {
-  return name.replace(/[._-](.)/g, (_, letter: string) => letter.toUpperCase());
 }
 
 function reportFailure(error: unknown): number {

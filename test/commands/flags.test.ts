@@ -51,3 +51,15 @@ test("agl config takes the flags of all commands", async () => {
   expect(code).toBe(0);
   expect(out).toMatch(/^store\.db +mine\.db +flag$/m);
 });
+
+test.each(["help stroe", "stroe --help", "stroe"])("agl %s names the nearest command", async (line) => {
+  const { code, out, err } = await runAgl(line.split(" "), temporaryFolder());
+  expect({ code, out }).toEqual({ code: 2, out: "" });
+  expect(err).toStartWith("error: unknown command 'stroe'\n(Did you mean store?)\n");
+});
+
+test("agl help takes the name of a command below another", async () => {
+  const asked = await runAgl(["help", "store", "prune"], temporaryFolder());
+  expect(asked.out).toStartWith("Usage: agl store prune [options]\n");
+  expect(asked).toEqual(await runAgl(["store", "prune", "--help"], temporaryFolder()));
+});
