@@ -39,8 +39,8 @@ suite() {
 }
 
 check static "$BUN" run check
-check ruff "$DEV/bin/ruff" check --config trainer/pyproject.toml trainer scripts/small-model scripts/ask-model.py test/interop
-check ruff-format "$DEV/bin/ruff" format --check --config trainer/pyproject.toml trainer scripts/small-model scripts/ask-model.py test/interop
+check ruff "$DEV/bin/ruff" check --config trainer/pyproject.toml trainer scripts/small-model scripts/ask-model.py test/interop test/real
+check ruff-format "$DEV/bin/ruff" format --check --config trainer/pyproject.toml trainer scripts/small-model scripts/ask-model.py test/interop test/real
 check build "$BUN" scripts/build.ts
 check bench-store "$BUN" scripts/bench-store.ts --smoke --agl ./agl
 check bench-proxy "$BUN" scripts/bench-proxy.ts --smoke --agl ./agl
