@@ -237,8 +237,16 @@ async function parseAndRun(args: string[]): Promise<number> {
     program.outputHelp();
     return 0;
   }
-  await program.parseAsync(args, { from: "user" });
+  await program.parseAsync(askedOf(program, args), { from: "user" });
   return exitCode;
+}
+
+/** `help store prune` asks what `store prune --help` does; of an unknown command nothing but its name, to be refused. */
+function askedOf(program: Command, args: string[]): string[] {
+  const words = args[0] === "help" && args.length > 1 ? [...args.slice(1), "--help"] : args;
+  const first = words[0]!;
+  const known = ["help", ...program.commands.map((command) => command.name())];
+  return first.startsWith("-") || known.includes(first) ? words : [first];
 }
 
 function newCommand(program: Command, name: string): Command {
