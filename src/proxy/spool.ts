@@ -236,7 +236,15 @@ export class Spool {
       const { path, calls } = segment;
       this.#options.log.error("calls that waited on disk are gone or damaged", { path, calls });
     }
-    await rm(segment.path, { force: true });
+    try {
+      await rm(segment.path, { force: true });
+    } catch (error) {
+      const { path } = segment;
+      this.#options.log.warning("calls that are stored are sent again at the next start", {
+        path,
+        error: messageOf(error),
+      });
+    }
   }
 
   async #closeTail(): Promise<void> {

@@ -3,6 +3,7 @@ import fc from "fast-check";
 import {
   appendFileSync,
   chmodSync,
+  mkdirSync,
   readdirSync,
   readFileSync,
   rmSync,
@@ -148,6 +149,22 @@ test("a write that failed and could not be taken back does not come out as calls
   appendFileSync(join(folder, name), encodeRecord(recordOf("told as failed")));
   expect(await drain(spool)).toEqual(["a"]);
   expect([spool.calls, spool.bytes]).toEqual([0, 0]);
+});
+
+test("a file that cannot be deleted keeps nobody from what lies behind it", async () => {
+  const folder = newFolder();
+  const warnings: string[] = [];
+  const log = { ...silentLogger, warning: (message: string) => void warnings.push(message) };
+  const spool = openSpool(folder, { log, maxFileBytes: 1 });
+  await spool.append([recordOf("a")]);
+  await spool.append([recordOf("b")]);
+  expect(namesOf(await spool.oldest(1, 1e9))).toEqual(["a"]);
+  const [name = ""] = readdirSync(folder).toSorted();
+  rmSync(join(folder, name));
+  mkdirSync(join(folder, name, "occupied"), { recursive: true });
+  await spool.remove(1);
+  expect(await drain(spool)).toEqual(["b"]);
+  expect(warnings).toEqual(["calls that are stored are sent again at the next start"]);
 });
 
 test("one proxy that ends does not take the folder from another that has written nothing yet", async () => {
