@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, test } from "bun:test";
-import { readdirSync, rmSync } from "node:fs";
+import { readdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { adaptProxySpans } from "../../src/adapter/proxy-adapter.ts";
 import type { ProxyOptions } from "../../src/proxy/proxy.ts";
@@ -102,6 +102,7 @@ test("with no disk to wait on, calls wait in memory", async () => {
   await call(fixture);
   await proxy.flush(5_000);
   rmSync(folder, { recursive: true });
+  writeFileSync(folder, "");
   sink.broken = away;
   for (let index = 0; index < 3; index += 1) expect(await call(fixture)).toBe(200);
   await until("3 in memory", () => proxy.statistics().waitingCalls === 3);
