@@ -62,9 +62,16 @@ export const silentLogger: Logger = { debug() {}, info() {}, warning() {}, error
 function formatLine(level: LogLevel, room: string, message: string, fields: Record<string, unknown>): string {
   const time = new Date().toISOString().slice(11, 23);
   const pairs = Object.entries(fields).map(
-    ([key, value]) => ` ${key}=${typeof value === "string" ? value : JSON.stringify(value)}`,
+    ([key, value]) => ` ${key}=${typeof value === "string" ? printable(value) : JSON.stringify(value)}`,
   );
   return `${time} ${level.padEnd(7)} ${room.padEnd(8)} ${message}${pairs.join("")}\n`;
+}
+
+/** What others sent may neither steer a terminal nor look like a line of the log's own. */
+function printable(text: string): string {
+  return text
+    .replace(/[^\P{Cc}\n\t]/gu, (control) => `\\x${control.charCodeAt(0).toString(16).padStart(2, "0")}`)
+    .replaceAll("\n", "\n    ");
 }
 
 function appendQuietly(file: string, line: string): void {

@@ -35,3 +35,12 @@ test("a warning that comes again and again is shown once in ten seconds, with ho
   ]);
   expect(file).toHaveLength(27);
 });
+
+test("what a field holds neither steers the terminal nor begins a line of its own", () => {
+  const { stderr } = logged(`
+    log.warning("refused", { error: "a\\u001b[2Jb\\u0085c\\n12:00:00.000 error   room     forged", path: "größe\\tx" });`);
+  expect(stderr.map((line) => line.replace(/^\S+ warning/, "warning"))).toEqual([
+    "warning room     refused error=a\\x1b[2Jb\\x85c",
+    "    12:00:00.000 error   room     forged path=größe\tx",
+  ]);
+});
