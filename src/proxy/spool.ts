@@ -180,11 +180,15 @@ export class Spool {
     const bytes = content.length;
     const heading = content.subarray(0, content.indexOf(newline) + 1);
     if (heading.length > 0 && !heading.equals(this.#heading)) {
-      const text = heading.toString().trim().slice(0, 500);
-      this.#options.log.warning("calls wait here for another store and are left alone", {
-        path,
-        heading: text,
-      });
+      if (heading.toString().startsWith("agl-spool ")) {
+        const text = heading.toString().trim().slice(0, 500);
+        const fields = { path, heading: text };
+        this.#options.log.warning("calls wait here for another store and are left alone", fields);
+      } else {
+        this.#options.log.warning("a file that holds no waiting calls, or a damaged one, is left alone", {
+          path,
+        });
+      }
       return { attempts: null, unreadableBytes: 0, bytes };
     }
     const { records, unreadableBytes } = decodeRecords(content.subarray(heading.length));

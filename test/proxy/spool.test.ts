@@ -115,6 +115,21 @@ test("calls for another store stay where they are", async () => {
   expect(await drain(openSpool(folder, { store: "http://other:1" }))).toEqual(["theirs"]);
 });
 
+test("a file of something else is left alone, and not taken for another store's", async () => {
+  const folder = newFolder();
+  mkdirSync(folder);
+  const foreign = join(folder, "free-aaff90a2-3.spool");
+  writeFileSync(foreign, "\u001b[2J no calls\n");
+  const warned: unknown[] = [];
+  const log = { ...silentLogger, warning: (...said: unknown[]) => void warned.push(said) };
+  const spool = openSpool(folder, { log });
+  await spool.close();
+  expect(warned).toEqual([
+    ["a file that holds no waiting calls, or a damaged one, is left alone", { path: foreign }],
+  ]);
+  expect(readFileSync(foreign, "utf8")).toBe("\u001b[2J no calls\n");
+});
+
 test("the limit is on bytes, and a folder that is not needed is removed", async () => {
   const folder = newFolder();
   const spool = openSpool(folder, { maxBytes: 500 });
