@@ -10,7 +10,7 @@ export type RecordedCalls = Pick<
   | "callsLost"
   | "spansRejected"
   | "spooledCalls"
->;
+> & { refused: { [reason in keyof ProxyStatistics["refused"]]?: number } };
 
 const words = {
   failed: "failed",
@@ -20,12 +20,14 @@ const words = {
   callsLost: "not recorded",
   spansRejected: "spans refused by the store",
   spooledCalls: "still on disk for the store",
-} satisfies { [name in Exclude<keyof RecordedCalls, "calls">]: string };
+} satisfies { [name in Exclude<keyof RecordedCalls, "calls" | "refused">]: string };
 
 /** One line about a proxy's calls, with whatever is not as it should be. */
 export function describeRecordedCalls(statistics: RecordedCalls): string {
+  const refused = Object.values(statistics.refused).reduce((sum, count) => sum + count, 0);
   const parts = Object.entries(words)
     .map(([name, text]) => ({ count: statistics[name as keyof typeof words], text }))
+    .concat({ count: refused, text: "refused" })
     .filter(({ count }) => count > 0)
     .map(({ count, text }) => `, ${count} ${text}`);
   return `calls: ${statistics.calls}${parts.join("")}`;

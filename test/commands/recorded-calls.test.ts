@@ -10,6 +10,7 @@ const none = {
   callsLost: 0,
   spansRejected: 0,
   spooledCalls: 0,
+  refused: { bad_request: 0, recording_backlog: 0 },
 };
 
 test("calls in order are only counted", () => {
@@ -18,9 +19,15 @@ test("calls in order are only counted", () => {
 });
 
 test("whatever is not in order has its count", () => {
-  const some = { ...none, failed: 2, repeated: 2, spooledCalls: 5 };
+  const some = {
+    ...none,
+    failed: 2,
+    repeated: 2,
+    spooledCalls: 5,
+    refused: { bad_request: 1, recording_backlog: 5 },
+  };
   expect(describeRecordedCalls(some)).toBe(
-    "calls: 12, 2 failed, 2 tried again by their client, 5 still on disk for the store",
+    "calls: 12, 2 failed, 2 tried again by their client, 5 still on disk for the store, 6 refused",
   );
   expect(hasRecordingTrouble(some)).toBe(true);
 });
