@@ -1,6 +1,7 @@
 import * as v from "valibot";
 import { UsageError } from "../errors.ts";
 import type { JsonObject } from "../protocol/types.ts";
+import { withoutSecrets } from "../secrets.ts";
 import { type Provider, providers, type Upstream } from "./upstreams.ts";
 
 const text = v.pipe(v.string(), v.minLength(1, "is empty"));
@@ -144,7 +145,7 @@ function addressOf(given: string | undefined, provider: Provider, place: string)
   const trimmed = address.replace(/\/$/, "");
   if (URL.canParse(trimmed) && /^https?:.*\/v1$/.test(trimmed)) return trimmed;
   throw new UsageError(
-    `${place}.api_base is ${JSON.stringify(address)}`,
+    `${place}.api_base is ${JSON.stringify(withoutSecrets(address))}`,
     "It is the server's API address and ends in /v1, for example http://127.0.0.1:8000/v1.",
   );
 }

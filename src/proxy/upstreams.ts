@@ -1,5 +1,6 @@
 import { UsageError } from "../errors.ts";
 import type { JsonObject } from "../protocol/types.ts";
+import { withoutSecrets } from "../secrets.ts";
 
 export const providers = ["hosted_vllm", "openai"] as const;
 /** `hosted_vllm`: knows `return_token_ids`. `openai`: any other server of that API. */
@@ -45,7 +46,7 @@ export function checkUpstream(upstream: Upstream): Readonly<Upstream> {
   const baseUrl = upstream.baseUrl.replace(/\/$/, "");
   if (!URL.canParse(baseUrl) || !/^https?:.*\/v1$/.test(baseUrl)) {
     throw new UsageError(
-      `upstream: baseUrl is ${JSON.stringify(upstream.baseUrl)}`,
+      `upstream: baseUrl is ${JSON.stringify(withoutSecrets(upstream.baseUrl))}`,
       "It is the server's API address and ends in /v1, for example http://127.0.0.1:8000/v1.",
     );
   }

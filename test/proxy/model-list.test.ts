@@ -81,6 +81,7 @@ describe("refusals name the place and what to do", () => {
     ["no id", [entry({ model: "openai/" })], /\.model is "openai\/"/],
     ["no address", [entry({ api_base: null })], /\.api_base is missing/],
     ["a wrong address", [entry({ api_base: "http://h:1" })], /\.api_base is "http:\/\/h:1"/],
+    ["a password in it", [entry({ api_base: "http://me:sesame@h:1" })], /is "http:\/\/\*{8}@h:1"$/m],
     ["an unset key", [entry({ api_key: "os.environ/NONE" })], /\.api_key: NONE is not set/],
     [
       "no key where none is no use",
