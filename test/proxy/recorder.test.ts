@@ -24,7 +24,7 @@ test("calls that end in one tick go together, and so do those that end while a w
     return addSpans(first);
   };
   for (let call = 0; call < 3; call += 1) record("at-1", spans(`${call}`));
-  expect(await recorder.flush(1_000)).toBe(true);
+  expect(await recorder.flush(4_000)).toBe(true);
   expect(store.writes).toEqual([6, 94]);
 });
 
@@ -45,9 +45,9 @@ describe("flushing", () => {
   test("waits for open calls of that attempt only", async () => {
     const { recorder } = makeRecorder();
     const open = recorder.begin("ro-1", "at-1");
-    expect(await recorder.flush(1_000, "ro-1", "at-2")).toBe(true);
+    expect(await recorder.flush(4_000, "ro-1", "at-2")).toBe(true);
     expect(await recorder.flush(5, "ro-1", "at-1")).toBe(false);
-    const flushed = recorder.flush(1_000, "ro-1", "at-1");
+    const flushed = recorder.flush(4_000, "ro-1", "at-1");
     open.record(() => spans("x"), 1);
     expect(await flushed).toBe(true);
   });
@@ -55,7 +55,7 @@ describe("flushing", () => {
   test("a discarded call is no longer waited for, and ends once", async () => {
     const { recorder, store } = makeRecorder();
     const open = recorder.begin("ro-1", "at-1");
-    const flushed = recorder.flush(1_000);
+    const flushed = recorder.flush(4_000);
     open.discard();
     open.discard();
     open.record(() => spans("late"), 1);
@@ -72,7 +72,7 @@ test("one call the store refuses does not take its neighbours with it", async ()
     return await write(batch);
   };
   for (const name of ["first", "good", "bad", "other"]) record("at-1", spans(name));
-  expect(await recorder.flush(1_000)).toBe(true);
+  expect(await recorder.flush(4_000)).toBe(true);
   expect(store.spans.map(({ name }) => name)).toEqual(["first", "first", "good", "good", "other", "other"]);
   expect(recorder.statistics()).toMatchObject({ spansStored: 6, spansRejected: 2, waitingCalls: 0 });
 });
@@ -99,7 +99,7 @@ test("a call the store can never take holds up no other", async () => {
     "first",
   ]);
   store.addSpans = write;
-  expect(await recorder.flush(1_000)).toBe(true);
+  expect(await recorder.flush(4_000)).toBe(true);
   expect(store.spans.at(-1)?.name).toBe("huge");
 });
 
@@ -107,7 +107,7 @@ test("a batch has a limit in bytes", async () => {
   const { store, recorder } = makeRecorder();
   const megabyte = 1024 * 1024;
   for (let call = 0; call < 21; call += 1) recorder.begin("ro-1", "at-1").record(() => spans("x"), megabyte);
-  expect(await recorder.flush(1_000)).toBe(true);
+  expect(await recorder.flush(4_000)).toBe(true);
   expect(store.writes).toEqual([16, 16, 10]);
 });
 
@@ -116,7 +116,7 @@ test("spans the store turns down one by one, and those it has already, are count
   store.addSpans = () =>
     Promise.resolve({ stored: 0, duplicates: 1, rejected: [{ index: 1, detail: "no rollout" }] });
   record("at-1", spans("x"));
-  expect(await recorder.flush(1_000)).toBe(true);
+  expect(await recorder.flush(4_000)).toBe(true);
   expect(recorder.statistics()).toMatchObject({ spansStored: 0, spansDuplicate: 1, spansRejected: 1 });
 });
 
@@ -125,7 +125,7 @@ test("a call that cannot be written as spans is counted as lost and blocks nothi
   recorder.begin("ro-1", "at-1").record(() => {
     throw new Error("odd");
   }, 1);
-  expect(await recorder.flush(1_000)).toBe(true);
+  expect(await recorder.flush(4_000)).toBe(true);
   expect(recorder.statistics().callsLost).toBe(1);
 });
 
@@ -160,6 +160,6 @@ test("a store that is away changes nothing in the order of the calls, one by one
     await Bun.sleep(1);
   }
   store.broken = null;
-  expect(await recorder.flush(1_000)).toBe(true);
+  expect(await recorder.flush(4_000)).toBe(true);
   expect(store.spans.filter((_, index) => index % 2 === 0).map(({ name }) => name)).toEqual(names);
 });

@@ -46,7 +46,7 @@ describe("chat completions", () => {
         stream: true,
         messages: [{ role: "user", content: "Hi" }],
       });
-      await proxy.flush(1_000);
+      await proxy.flush(4_000);
       expect([sink.spans, proxy.statistics().unattributed]).toEqual([[], 1]);
     },
   );
@@ -152,7 +152,7 @@ describe("other routes", () => {
       const route = path.replace(attempt, "").replace("/v1", "");
       expect(vllm.requests[0]?.path).toBe(`/v1${route}`);
       expect(vllm.requests[0]?.body).toMatchObject({ model: "models/version_0", seed: 1 });
-      await proxy.flush(1_000);
+      await proxy.flush(4_000);
       expect(sink.spans).toEqual([]);
       expect(proxy.statistics().unrecorded).toEqual({ [route.slice(1)]: 1 });
     },
@@ -184,7 +184,7 @@ describe("flushing an attempt", () => {
   test("has a limit, and says so", async () => {
     const { post, server, sink } = start({ attemptFlushTimeoutMs: 20 });
     await post({});
-    await fixture.proxy.flush(1_000);
+    await fixture.proxy.flush(4_000);
     const write = sink.addSpans;
     sink.addSpans = () => Promise.reject(new Error("away"));
     await (await post({})).text();
