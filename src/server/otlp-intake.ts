@@ -13,25 +13,36 @@ export interface OtlpOutcome {
   refusals: string[];
 }
 
+/** A request may hold more spans than the store lets write at a time. */
+const numberedAtOnce = 1_000;
+
 /** Stores received spans with the rollout, attempt and sequence number that they or their resource name. */
 export async function storeReceivedSpans(
   store: Pick<StoreApi, "addSpans" | "nextSequenceId">,
   received: readonly ReceivedSpan[],
 ): Promise<OtlpOutcome> {
   const attributed = received.map(attribute).filter((span) => span !== null);
-  // Asked for in the order of the spans: numbers are handed out in the order of the questions.
-  const spans = await Promise.all(
-    attributed.map(async ({ sequence_id, ...span }): Promise<Span> => {
-      const number = sequence_id ?? (await store.nextSequenceId(span.rollout_id, span.attempt_id));
-      return { ...span, sequence_id: number };
-    }),
-  );
+  const spans: Span[] = [];
+  for (let start = 0; start < attributed.length; start += numberedAtOnce) {
+    const group = attributed.slice(start, start + numberedAtOnce);
+    for (const span of await numbered(store, group)) spans.push(span);
+  }
   const { stored, duplicates, rejected } = await store.addSpans(spans);
   return {
     taken: stored + duplicates,
     unattributed: received.length - attributed.length,
     refusals: rejected.map(({ detail }) => detail),
   };
+}
+
+/** Asked for in the order of the spans: numbers are handed out in the order of the questions. */
+async function numbered(store: Pick<StoreApi, "nextSequenceId">, spans: AttributedSpan[]): Promise<Span[]> {
+  return await Promise.all(
+    spans.map(async ({ sequence_id, ...span }) => {
+      const number = sequence_id ?? (await store.nextSequenceId(span.rollout_id, span.attempt_id));
+      return { ...span, sequence_id: number };
+    }),
+  );
 }
 
 type AttributedSpan = ReceivedSpan & {

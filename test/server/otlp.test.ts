@@ -2,6 +2,8 @@ import { describe, expect, test } from "bun:test";
 import { join } from "node:path";
 import { deflateRawSync, deflateSync, gzipSync } from "node:zlib";
 import fc from "fast-check";
+import type { Span } from "../../src/protocol/types.ts";
+import { storeReceivedSpans } from "../../src/server/otlp-intake.ts";
 import { readOtlpProtobuf } from "../../src/server/otlp-protobuf.ts";
 import { MessageBudget } from "../../src/server/payload-error.ts";
 import { ProtobufError } from "../../src/server/protobuf-reader.ts";
@@ -268,6 +270,35 @@ describe("which attempt, and which number", () => {
   });
 
   // O-15
+  test("more spans in one request than the store takes questions at a time get their numbers in order", async () => {
+    const asked: number[] = [];
+    let waiting = 0;
+    let numbers: number[] = [];
+    const store = {
+      async nextSequenceId() {
+        waiting += 1;
+        asked.push(waiting);
+        const number = asked.length;
+        await new Promise(setImmediate);
+        waiting -= 1;
+        return number;
+      },
+      async addSpans(spans: Span[]) {
+        numbers = spans.map(({ sequence_id }) => sequence_id);
+        return { stored: spans.length, duplicates: 0, rejected: [] };
+      },
+    };
+    const ids: [string, OtlpValue][] = [
+      ["agentlightning.rollout_id", "ro-1"],
+      ["agentlightning.attempt_id", "at-1"],
+    ];
+    const spans = Array.from({ length: 5_000 }, () => ({ spanId: id(1) }));
+    const outcome = await storeReceivedSpans(store, readOtlpProtobuf(otlpRequest(ids, spans)));
+    expect(outcome.taken).toBe(5_000);
+    expect(numbers).toEqual(Array.from({ length: 5_000 }, (_, index) => index + 1));
+    expect(Math.max(...asked)).toBeLessThanOrEqual(1_000);
+  });
+
   test("an overdue attempt is not ended by a span of another", async () => {
     const path = join(temporaryFolder(), "store.db");
     const clock = createTestClock();
