@@ -1,5 +1,6 @@
-import { readdirSync, readFileSync, renameSync } from "node:fs";
+import { readdirSync, renameSync } from "node:fs";
 import { join } from "node:path";
+import { isRunning, processState } from "../living-process.ts";
 
 const nameForm = /^(free|\d+-\d+)-([0-9a-f]{8})-(\d+)\.spool$/;
 
@@ -51,20 +52,10 @@ export class SpoolFiles {
 function isHeld(owner: string): boolean {
   const [pid = 0, started = 0] = owner.split("-").map(Number);
   if (owner === "free") return false;
-  try {
-    process.kill(pid, 0);
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== "EPERM") return false;
-  }
-  return startOf(pid) === started;
+  return isRunning(pid) && startOf(pid) === started;
 }
 
 /** A pid may have passed to another process since. Clock ticks since boot; 0 where there is no /proc. */
 function startOf(pid: number): number {
-  try {
-    const stat = readFileSync(`/proc/${pid}/stat`, "utf8");
-    return Number(stat.slice(stat.lastIndexOf(")") + 2).split(" ")[19]);
-  } catch {
-    return 0;
-  }
+  return processState(pid)?.started ?? 0;
 }

@@ -1,6 +1,7 @@
 import type { Database } from "bun:sqlite";
 import { readFileSync } from "node:fs";
 import { AglError } from "../errors.ts";
+import { isRunning, processState } from "../living-process.ts";
 
 interface Holder {
   pid: number;
@@ -63,11 +64,7 @@ function inUse(path: string, pid: number): AglError {
 
 /** A pid may have passed to another process since; its start time tells. */
 function isAlive(holder: Holder): boolean {
-  try {
-    process.kill(holder.pid, 0);
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== "EPERM") return false;
-  }
+  if (!isRunning(holder.pid)) return false;
   const started = startOf(holder.pid);
   return started === null || holder.started === null || started === holder.started;
 }
@@ -78,10 +75,10 @@ function bootOf(started: string | null | undefined): string | undefined {
 
 /** Clock ticks between boot and the start of the process, with the boot's id; null where there is no /proc. */
 function startOf(pid: number): string | null {
+  const state = processState(pid);
+  if (state === null) return null;
   try {
-    const stat = readFileSync(`/proc/${pid}/stat`, "utf8");
-    const boot = readFileSync("/proc/sys/kernel/random/boot_id", "utf8").trim();
-    return `${boot}:${stat.slice(stat.lastIndexOf(")") + 2).split(" ")[19]}`;
+    return `${readFileSync("/proc/sys/kernel/random/boot_id", "utf8").trim()}:${state.started}`;
   } catch {
     return null;
   }
