@@ -70,6 +70,12 @@ function manyPlain(bench: Bench, measured: Measured, ids: ReadonlySet<string>): 
       target: { at: "least", value: 0.4 },
       note: manyPlainNote,
     });
+    add(bench, measured, {
+      id: "A3",
+      name: "the same, while answers come and records wait",
+      value: ({ recorded: { calls, seconds }, direct }) => calls / seconds / direct.rate,
+      note: manyPlainNote,
+    });
     add(bench, measured, bareRate("the same, a proxy that does nothing", manyPlainNote));
     add(bench, measured, cpuFigure("A3", manyPlainNote));
   }
@@ -133,17 +139,15 @@ function againstOthers(
   measured: Measured,
   { most, note }: { most: number; note: string },
 ): void {
-  for (const other of ["portkey", "litellm"] as const) {
-    if (!measured.sides.includes(other)) continue;
-    add(bench, measured, {
-      id: "A2",
-      name: `added p50 / ${other === "portkey" ? "Portkey" : "LiteLLM"}'s added p50`,
-      value: (round) => added(round, "recorded", "p50Ms") / added(round, other, "p50Ms"),
-      beside: other,
-      ...(other === "portkey" ? { target: { at: "most", value: most } } : {}),
-      note,
-    });
-  }
+  const compare = (side: Side, other: Side, row: Pick<Row, "name" | "target">) => {
+    if (!measured.sides.includes(other)) return;
+    const value: Value = (round) => added(round, side, "p50Ms") / added(round, other, "p50Ms");
+    add(bench, measured, { id: "A2", ...row, value, beside: other, note });
+  };
+  const target = { at: "most", value: most } as const;
+  compare("recorded", "portkey", { name: "added p50 / Portkey's added p50", target });
+  compare("bare", "portkey", { name: "the same, a proxy that does nothing" });
+  compare("recorded", "litellm", { name: "added p50 / LiteLLM's added p50" });
 }
 
 function cpuFigure(id: string, note: string): Row {
