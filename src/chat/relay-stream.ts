@@ -6,8 +6,8 @@ import { concatenate } from "./limited-body.ts";
 export interface StreamRelay {
   reader: AnswerReader;
   onBytes?(): void;
-  /** The reader has the whole answer, and the agent does not know it yet. May come twice. */
-  onWhole?(): void;
+  /** The reader has the whole answer, and the agent does not know it yet: its end waits for this. May come twice. */
+  onWhole?(): Promise<unknown> | void;
   /** Once, when the stream is over; with the error when it broke or the agent left. */
   onEnd(error?: unknown): void;
 }
@@ -21,14 +21,14 @@ export function relayStream(
   const transform = new TransformStream<Uint8Array, Uint8Array>({
     transform(bytes, controller) {
       relay.onBytes?.();
-      enqueueAll(controller, parser.push(bytes), relay);
+      return enqueueAll(controller, parser.push(bytes), relay);
     },
-    flush(controller) {
+    async flush(controller) {
       const last = parser.end();
-      if (last !== null) enqueueAll(controller, [last], relay);
+      if (last !== null) await enqueueAll(controller, [last], relay);
+      await relay.onWhole?.();
       const rest = relay.reader.end?.() ?? null;
       if (rest !== null) controller.enqueue(rest);
-      relay.onWhole?.();
     },
   });
   // A transform alone would not hear of a connection that breaks; the pipe does, on either side.
@@ -43,9 +43,14 @@ function enqueueAll(
   controller: TransformStreamDefaultController<Uint8Array>,
   events: StreamEvent[],
   { reader, onWhole }: StreamRelay,
-): void {
+): Promise<void> | void {
   const parts = events.map((event) => reader.event(event)).filter((part) => part !== null);
-  if (reader.done) onWhole?.();
   const length = parts.reduce((sum, part) => sum + part.length, 0);
-  if (length > 0) controller.enqueue(concatenate(parts, length));
+  const enqueue = () => {
+    if (length > 0) controller.enqueue(concatenate(parts, length));
+  };
+  // Waiting costs a turn of the event loop, so a token never does.
+  const wait = reader.done ? onWhole?.() : undefined;
+  if (wait !== undefined) return wait.then(enqueue);
+  enqueue();
 }

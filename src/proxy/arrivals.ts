@@ -24,10 +24,10 @@ const maxAnnouncements = 1_000;
 const delayMs = 5;
 
 /**
- * Asks the store about each call beside its way to the model: nothing waits for it but the record. Calls that come
- * soon after each other, or while one question is under way, are asked about together, in their order, so that a store
- * gets few requests from many calls. A call whose answer does not come in time gets its number, and the verdict whether it was late, when its
- * spans are written; so do those of its attempt that follow, until all of them are stored: that keeps their order.
+ * Asks the store about each call beside its way to the model. Calls that come soon after each other, or while one
+ * question is under way, are asked about together, in their order, so that a store gets few requests from many calls.
+ * A call whose answer does not come in time gets its number, and the verdict whether it was late, when its spans are
+ * written; so do those of its attempt that follow, until all of them are stored: that keeps their order.
  */
 export class Arrivals {
   readonly #store: Pick<StoreApi, "nextSequenceIds">;
@@ -68,10 +68,7 @@ export class Arrivals {
     });
   }
 
-  /**
-   * An answer is about to reach its agent, whose own spans get later numbers than the call only when the call has been
-   * asked about before.
-   */
+  /** An answer is about to reach its agent. */
   askNow(): void {
     clearTimeout(this.#timer);
     this.#timer = undefined;

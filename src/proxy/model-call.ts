@@ -52,7 +52,7 @@ export interface ModelCallOptions {
 
 export interface CallRecording {
   ids: AttemptIds;
-  /** What the store says of the call: the record waits for it, the call does not. Never fails. */
+  /** What the store says of the call: the record waits for it, and the end of the answer a little. Never fails. */
   arrival: Promise<Arrival>;
   /** The store is asked at the latest now. */
   askNow(): void;
@@ -65,6 +65,8 @@ interface CallEnd {
   answer?: JsonObject | null;
   failure?: CallFailure | null;
 }
+
+const maxNumberWaitMs = 1_000;
 
 /**
  * Forwards one call, and hands the record on when it is over. The agent never waits for the record. Null when no server
@@ -123,7 +125,7 @@ class ModelCall {
     const relayed = relayStream(body, {
       reader,
       onBytes: () => this.#exchange.firstByteCame(),
-      onWhole: () => this.#options.recording?.askNow(),
+      onWhole: () => this.#numbered(),
       onEnd: (error) => this.#endStream(reader, error),
     });
     const headers = relayedHeaders(response.headers);
@@ -155,7 +157,22 @@ class ModelCall {
     const reader = this.#reader();
     const shown = reader.whole(answerText, body);
     this.#end({ answer: reader.answer(), answerText });
+    await this.#numbered();
     return new Response(shown, { status: response.status, headers });
+  }
+
+  /**
+   * What the agent writes after it has the answer gets later numbers than the call only when the call has its own. A
+   * model is slower than the store, so this is over before it begins, unless the store has trouble.
+   */
+  async #numbered(): Promise<void> {
+    const { recording } = this.#options;
+    if (recording === null) return;
+    recording.askNow();
+    let timer: Timer | undefined;
+    const limit = new Promise<void>((resolve) => (timer = setTimeout(resolve, maxNumberWaitMs)));
+    await Promise.race([recording.arrival, limit]);
+    clearTimeout(timer);
   }
 
   #errorText(answerText: string): string {

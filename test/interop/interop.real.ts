@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { mkdtempSync } from "node:fs";
 import { join } from "node:path";
 import { connectStore, type HttpStore } from "../../src/client/http-store.ts";
 import { createProxy } from "../../src/proxy/proxy.ts";
@@ -22,6 +23,8 @@ import { expectSameTriplets, expectTwoCalls, startTwoCallModel, task } from "./t
  * store and proxy, and our client, runners and proxy on its store. Run with `bun test ./test/interop/interop.real.ts`.
  */
 const minute = 60_000;
+/** Not made inside of a hook: it would be gone with that. */
+const folder = temporaryFolder();
 const stops: (() => Promise<unknown>)[] = [];
 
 beforeAll(() => makeInteropPython(), 10 * minute);
@@ -79,7 +82,7 @@ describe("on our store", () => {
   let server: StoreServer;
 
   beforeAll(() => {
-    store = openStore({ path: join(temporaryFolder(), "store.db") });
+    store = openStore({ path: join(mkdtempSync(join(folder, "store-")), "store.db") });
     server = serveStore({ store, hostname: "127.0.0.1", port: 0 });
     stops.push(
       () => store.close(),
@@ -166,7 +169,7 @@ describe("on our store, with the original's LLM proxy", () => {
   let errors: Promise<string>;
 
   beforeAll(() => {
-    store = openStore({ path: join(temporaryFolder(), "store.db") });
+    store = openStore({ path: join(mkdtempSync(join(folder, "store-")), "store.db") });
     server = serveStore({ store, hostname: "127.0.0.1", port: 0 });
     vllm = startTwoCallModel();
     child = startPython("llm_proxy.py", [server.url, vllm.baseUrl, String(freePort())]);
