@@ -103,7 +103,9 @@ export class Backlog {
   async putLast({ calls, onDisk }: Batch): Promise<void> {
     const { spool, log } = this.#options;
     if (!onDisk || spool === undefined) {
-      this.#waiting.push(...this.#waiting.splice(0, 1));
+      // Unless it was put on disk meanwhile.
+      const at = this.#waiting.indexOf(calls[0]!);
+      if (at !== -1) this.#waiting.push(...this.#waiting.splice(at, 1));
       return;
     }
     try {

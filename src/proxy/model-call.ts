@@ -93,23 +93,34 @@ class ModelCall {
   }
 
   async forward(): Promise<Response | null> {
+    let response: Response;
     try {
-      const response = await this.#send();
+      response = await this.#send();
+    } catch (error) {
+      return this.#notAnswered(error);
+    }
+    try {
       if (response.status < 500) this.#options.target.health.responded();
       const streamed = response.headers.get("content-type")?.startsWith("text/event-stream") === true;
       if (response.ok && streamed && response.body !== null)
         return this.#relayStream(response, response.body);
       return await this.#relayWhole(response);
     } catch (error) {
-      if (!wasNeverReached(error)) return this.#fail(this.#exchange.failureOf(error));
-      const { target, isLastTry } = this.#options;
-      const failure = this.#exchange.failureOf(error);
-      this.#reached = false;
-      target.health.notReached(failure.message);
-      if (isLastTry) return this.#fail(failure);
+      // Ours, and not the server's.
       this.#exchange.end();
-      return null;
+      throw error;
     }
+  }
+
+  #notAnswered(error: unknown): Response | null {
+    const failure = this.#exchange.failureOf(error);
+    if (!wasNeverReached(error)) return this.#fail(failure);
+    const { target, isLastTry } = this.#options;
+    this.#reached = false;
+    target.health.notReached(failure.message);
+    if (isLastTry) return this.#fail(failure);
+    this.#exchange.end();
+    return null;
   }
 
   #send(): Promise<Response> {
@@ -144,7 +155,12 @@ class ModelCall {
 
   async #relayWhole(response: Response): Promise<Response> {
     this.#exchange.firstByteCame();
-    const bytes = await readLimited(response, this.#options.surroundings.maxAnswerBytes);
+    let bytes: Uint8Array | null;
+    try {
+      bytes = await readLimited(response, this.#options.surroundings.maxAnswerBytes);
+    } catch (error) {
+      return this.#fail(this.#exchange.failureOf(error));
+    }
     if (bytes === null) return this.#fail(noAnswer("the answer of the model server is too large"));
     const headers = relayedHeaders(response.headers);
     const answerText = decode(bytes);

@@ -58,6 +58,8 @@ export interface RecorderStatistics {
 type Outcome = "stored" | "refused" | "error" | "away";
 
 const maxBatchCalls = 200;
+/** As if this many writes had failed before: seconds, not a busy loop. */
+const unexpectedFailures = 5;
 /** Well below what a store takes in one request. */
 const maxBatchBytes = 8 * 1024 * 1024;
 
@@ -105,11 +107,12 @@ export class Recorder {
       maxBytes: maxWaitingBytes ?? 512 * 1024 * 1024,
       onTwice: (attempt) => this.#unstored.add(attempt),
     });
+    if (spool !== undefined) spool.onLost = (attempts) => this.#loseOnDisk(attempts);
     const found = spool?.found.splice(0) ?? [];
     for (const attempt of found) this.#unstored.add(attempt);
     if (found.length === 0) return;
     log.warning("calls that an earlier process recorded are sent to the store", { calls: found.length });
-    void this.#writeAll();
+    this.#startWriting();
   }
 
   /** The last write failed, or takes long. */
@@ -195,11 +198,25 @@ export class Recorder {
     }
     this.#backlog.push({ attempt, spans, bytes });
     if (this.#away || this.#backlog.isOnDisk) setImmediate(() => void this.#backlog.spill());
-    if (!this.#writing) void this.#writeAll();
+    this.#startWriting();
+  }
+
+  /** What must not happen is said, and ends neither the recording nor the process. */
+  #startWriting(): void {
+    if (this.#writing) return;
+    this.#writing = true;
+    this.#writeAll().then(
+      () => (this.#writing = false),
+      async (error) => {
+        this.#options.log.error("recorded calls could not be written", { error: messageOf(error) });
+        await this.#pause(unexpectedFailures);
+        this.#writing = false;
+        if (!this.#backlog.isEmpty && !this.#closed.signal.aborted) this.#startWriting();
+      },
+    );
   }
 
   async #writeAll(): Promise<void> {
-    this.#writing = true;
     // The calls of one tick go together.
     await new Promise((resolve) => setImmediate(resolve));
     let failures = 0;
@@ -222,7 +239,6 @@ export class Recorder {
       await this.#backlog.spill();
       await this.#pause(failures++);
     }
-    this.#writing = false;
   }
 
   /** Null when what is on disk cannot be read now. */
@@ -283,6 +299,11 @@ export class Recorder {
     if (detail !== undefined) {
       this.#options.log.warning("the store refused spans", { spans: rejected.length, detail });
     }
+  }
+
+  #loseOnDisk(attempts: string[]): void {
+    this.#countLost(attempts.length, "their file on disk is gone or damaged");
+    for (const attempt of attempts) this.#unstored.settle(attempt);
   }
 
   #countLost(calls: number, reason: string): void {

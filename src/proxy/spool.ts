@@ -26,8 +26,8 @@ export interface SpoolOptions {
 interface Segment {
   path: string;
   bytes: number;
-  /** Not done with. */
-  calls: number;
+  /** Of the calls in it that are not done with. */
+  attempts: string[];
 }
 
 interface Head {
@@ -50,6 +50,8 @@ export class Spool {
   readonly #segments: Segment[] = [];
   /** Attempts of the calls found at the start, one entry for each call. */
   readonly found: string[] = [];
+  /** Told of calls that are gone or damaged, by their attempts. */
+  onLost: (attempts: string[]) => void = () => {};
   #tail: { segment: Segment; handle: FileHandle } | undefined;
   #head: Head | undefined;
   #calls = 0;
@@ -108,7 +110,7 @@ export class Spool {
         throw error;
       }
       segment.bytes += content.length;
-      segment.calls += records.length;
+      segment.attempts.push(...records.map(({ attempt }) => attempt));
       this.#bytes += content.length;
       this.#calls += records.length;
     });
@@ -135,7 +137,7 @@ export class Spool {
     return this.#alone(async () => {
       if (this.#head === undefined) return;
       this.#head.done += count;
-      this.#head.segment.calls -= count;
+      this.#head.segment.attempts.splice(0, count);
       this.#calls -= count;
       if (this.#head.done === this.#head.records.length) await this.#removeHead(this.#head);
     });
@@ -145,8 +147,8 @@ export class Spool {
   close(): Promise<void> {
     return this.#alone(async () => {
       await this.#closeTail();
-      for (const { path, calls } of this.#segments.splice(0)) {
-        if (calls > 0) this.#files.release(path);
+      for (const { path, attempts } of this.#segments.splice(0)) {
+        if (attempts.length > 0) this.#files.release(path);
         else await rm(path, { force: true });
       }
       try {
@@ -167,7 +169,7 @@ export class Spool {
         const fields = { path, bytes: unreadableBytes, whole_calls: attempts.length };
         this.#options.log.warning("a file of waiting calls ends in the middle of one, or is damaged", fields);
       }
-      this.#segments.push({ path: own, bytes, calls: attempts.length });
+      this.#segments.push({ path: own, bytes, attempts });
       this.#bytes += bytes;
       this.#calls += attempts.length;
       this.found.push(...attempts);
@@ -199,7 +201,7 @@ export class Spool {
     const full = this.#tail !== undefined && this.#tail.segment.bytes >= this.#options.maxFileBytes;
     if (full) await this.#closeTail();
     if (this.#tail !== undefined) return this.#tail;
-    const segment = { path: this.#files.next(), bytes: 0, calls: 0 };
+    const segment: Segment = { path: this.#files.next(), bytes: 0, attempts: [] };
     // Another proxy that uses it, too, has removed it as it ended.
     mkdirSync(this.#options.folder, { recursive: true });
     const handle = await open(segment.path, "wx", 0o600);
@@ -223,7 +225,7 @@ export class Spool {
       if (segment === undefined) return undefined;
       if (segment === this.#tail?.segment) await this.#closeTail();
       // Behind them may lie a write that failed and could not be taken back.
-      const records = (await recordsIn(segment.path)).slice(0, segment.calls);
+      const records = (await recordsIn(segment.path)).slice(0, segment.attempts.length);
       const head = { segment, records, done: 0 };
       if (records.length > 0) this.#head = head;
       else await this.#removeHead(head);
@@ -235,15 +237,18 @@ export class Spool {
     this.#head = undefined;
     this.#segments.shift();
     this.#bytes -= segment.bytes;
-    this.#calls -= segment.calls;
-    if (segment.calls > 0) {
-      const { path, calls } = segment;
-      this.#options.log.error("calls that waited on disk are gone or damaged", { path, calls });
+    const { path, attempts } = segment;
+    this.#calls -= attempts.length;
+    if (attempts.length > 0) {
+      this.#options.log.error("calls that waited on disk are gone or damaged", {
+        path,
+        calls: attempts.length,
+      });
+      this.onLost(attempts);
     }
     try {
-      await rm(segment.path, { force: true });
+      await rm(path, { force: true });
     } catch (error) {
-      const { path } = segment;
       this.#options.log.warning("calls that are stored are sent again at the next start", {
         path,
         error: messageOf(error),

@@ -251,3 +251,24 @@ test("text at one byte per write is what it is in one piece", async () => {
   expect(litellm?.attributes["gen_ai.completion.0.content"]).toBe("漢字 😀 é");
   expect(litellm?.attributes["agl.call.token_exact"]).toBe(true);
 });
+
+test("a fault of the proxy itself is not told as the model server's", async () => {
+  const errors: string[] = [];
+  const { post, proxy } = start((request) => replyAs(request, reply), {
+    log: { ...silentLogger, error: (message) => void errors.push(message) },
+    // Thrown where the answer is read, long after the server has given it.
+    now: (() => {
+      let calls = 0;
+      return () => {
+        calls += 1;
+        if (calls === 2) throw new Error("a fault on purpose");
+        return Date.now();
+      };
+    })(),
+  });
+  const response = await post({});
+  expect(response.status).toBe(500);
+  expect(await response.text()).not.toContain("model server");
+  expect(errors).toContain("a request failed");
+  expect(proxy.statistics()).toMatchObject({ failedBy: {}, openCalls: 0 });
+});

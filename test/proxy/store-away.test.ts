@@ -202,3 +202,21 @@ describe("a call that came while the store was away", () => {
     expect(proxy.statistics().stale).toBe(marks.filter(Boolean).length);
   });
 });
+
+test("calls whose file on disk is damaged while they wait are counted as lost, and a flush does not wait for them", async () => {
+  const folder = newFolder();
+  const { sink, proxy, server } = start(folder);
+  expect(await call(fixture)).toBe(200);
+  await proxy.flush(5_000);
+  sink.broken = away;
+  for (let index = 0; index < 3; index += 1) expect(await call(fixture)).toBe(200);
+  await onDisk(fixture, 3);
+  for (const name of readdirSync(folder)) writeFileSync(join(folder, name), "not calls at all");
+  sink.broken = null;
+  await until("the damage is seen", () => proxy.statistics().callsLost === 3, 10_000);
+  const flushed = await fetch(`${server.url}/rollout/ro-1/attempt/at-1/flush`, { method: "POST" });
+  expect(flushed.status).toBe(204);
+  expect(await call(fixture)).toBe(200);
+  expect(await proxy.flush(5_000)).toBeUndefined();
+  expect(answers(fixture)).toHaveLength(2);
+}, 30_000);
