@@ -18,6 +18,7 @@ const methods = new Set(["GET", "POST", "HEAD", "OPTIONS", "PUT", "PATCH", "DELE
 /** Counts every request, however it ends, and writes the access log. Paths are shown without the token before them. */
 export function observed(options: ObservationOptions): MiddlewareHandler {
   const { metrics, routes, log, accessLog, answerHeaders } = options;
+  let turnedAway = 0;
   return async (c, next) => {
     const started = performance.now();
     setFacts(c, { answerHeaders });
@@ -28,8 +29,12 @@ export function observed(options: ObservationOptions): MiddlewareHandler {
     // Names that clients make up would be series without end.
     const shownMethod = methods.has(method) ? method : "OTHER";
     metrics.request(templateOf(c, routes), shownMethod, status, milliseconds / 1000);
-    if (c.res.status === 401 || c.res.status === 403)
-      log.warning("a request was turned away", { status: c.res.status, method, path, from: senderOf(c) });
+    if (c.res.status === 401 || c.res.status === 403) {
+      // A stranger must not be able to fill the log.
+      const fields = { status: c.res.status, method, path, from: senderOf(c), turned_away: ++turnedAway };
+      if (turnedAway % 1_000 === 1)
+        log.warning("requests are turned away; of a thousand one is told", fields);
+    }
     const ms = Math.round(milliseconds * 10) / 10;
     accessLog?.info(`${method} ${path}`, { status, ms, from: senderOf(c) });
   };
