@@ -191,6 +191,8 @@ test("neither the log nor the access log shows a token, the right one or a wrong
   expect(lines).toHaveLength(6);
   expect(lines.join("\n")).not.toContain(token);
   expect(lines[0]).toMatch(/^GET \/v1\/agl\/health 200 [\d.]+ 127\.0\.0\.1$/);
-  expect(lines[1]).toMatch(/^requests are turned away; of a thousand one is told 401 GET \/v1\/agl\/health 127\.0\.0\.1 1$/);
+  expect(lines[1]).toMatch(
+    /^requests are turned away; of a thousand one is told 401 GET \/v1\/agl\/health 127\.0\.0\.1 1$/,
+  );
   expect(lines.at(-1)).toMatch(/^GET \/v1\/agl\/rollouts\/a%0Aforged%20line 200/);
 });
