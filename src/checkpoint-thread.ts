@@ -1,4 +1,4 @@
-import type { Checkpointer } from "./store/checkpoints.ts";
+import type { Checkpointer } from "./store/file/checkpoints.ts";
 
 export type CheckpointRequest = { type: "checkpoint"; path: string } | { type: "stop" };
 export type CheckpointAnswer = { ok: true } | { ok: false; message: string };

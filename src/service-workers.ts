@@ -2,7 +2,7 @@ import type { StoreAddress } from "./client/store-address.ts";
 import { AglError } from "./errors.ts";
 import type { ProxyStatistics } from "./proxy/counts.ts";
 import type { ProxyOptions } from "./proxy/proxy.ts";
-import type { Upstream } from "./proxy/upstreams.ts";
+import type { Upstream } from "./proxy/servers/upstreams.ts";
 
 export interface ListenOptions {
   hostname: string;

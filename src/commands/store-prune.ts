@@ -2,9 +2,9 @@ import { resolve } from "node:path";
 import type { Config } from "../config.ts";
 import { UsageError } from "../errors.ts";
 import { createLogger } from "../log.ts";
-import { megabytes } from "../store/file-space.ts";
+import { megabytes } from "../store/file/file-space.ts";
 import type { PruneChoice, PrunedGroup } from "../store/prune.ts";
-import { previewPrune, pruneFile, type PruneOutcome } from "../store/prune-file.ts";
+import { previewPrune, pruneFile, type PruneOutcome } from "../store/file/prune-file.ts";
 import type { PruneOptions } from "./prune-options.ts";
 
 /** `agl store prune`: says what would be deleted, and deletes it with `--apply`. */

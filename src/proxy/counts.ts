@@ -1,5 +1,5 @@
-import type { DeliveryStatistics } from "./delivery.ts";
-import type { RecorderStatistics } from "./recorder.ts";
+import type { DeliveryStatistics } from "./servers/delivery.ts";
+import type { RecorderStatistics } from "./recording/recorder.ts";
 
 export const refusals = [
   "bad_request",

@@ -6,9 +6,9 @@ import type { StoreApi } from "../protocol/store-api.ts";
 import { CallDoors } from "./call-doors.ts";
 import type { ProxyStatistics } from "./counts.ts";
 import { errorAnswer } from "./error-answer.ts";
-import { passedRoutes } from "./pass-through.ts";
-import { recordedRoutes } from "./recorded-routes.ts";
-import type { Upstream } from "./upstreams.ts";
+import { passedRoutes } from "./routes/pass-through.ts";
+import { recordedRoutes } from "./routes/recorded-routes.ts";
+import type { Upstream } from "./servers/upstreams.ts";
 
 export type SpanSink = Pick<StoreApi, "nextSequenceIds" | "addSpans" | "queryAttempts">;
 

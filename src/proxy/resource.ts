@@ -1,6 +1,6 @@
 import { UsageError } from "../errors.ts";
 import type { JsonObject, LlmResource } from "../protocol/types.ts";
-import type { Upstream } from "./upstreams.ts";
+import type { Upstream } from "./servers/upstreams.ts";
 
 /** The proxy as runners find it in the store. */
 export function proxyResource(

@@ -1,6 +1,6 @@
 import { gunzipSync, inflateRawSync, inflateSync } from "node:zlib";
 import { messageOf } from "../errors.ts";
-import { PayloadError } from "./payload-error.ts";
+import { PayloadError } from "./otlp/payload-error.ts";
 import { BodyTooLarge } from "./request-body.ts";
 
 /** The body as it was before its `Content-Encoding`, at most so many bytes. An empty body stays empty. */

@@ -1,6 +1,6 @@
 import { AglError, StoreRequestError, messageOf } from "../errors.ts";
 import type { Logger } from "../log.ts";
-import { PayloadError } from "./payload-error.ts";
+import { PayloadError } from "./otlp/payload-error.ts";
 import { BodyTooLarge } from "./request-body.ts";
 
 export interface Failure {

@@ -24,7 +24,7 @@ import { resourcesSchema } from "../protocol/resource-schema.ts";
 import { spanSchema } from "../protocol/span-schema.ts";
 import type { AttemptPatch, RolloutPatch, StoreApi } from "../protocol/store-api.ts";
 import { metricsContentType, type StoreMetrics } from "./metrics/store-metrics.ts";
-import { otlpTraces } from "./otlp-route.ts";
+import { otlpTraces } from "./otlp/otlp-route.ts";
 import { readBody, readQuery } from "./request-body.ts";
 import { factsOf } from "./request-facts.ts";
 import type { Route } from "./route-fallback.ts";

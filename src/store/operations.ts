@@ -18,13 +18,19 @@ import type {
   RolloutConfig,
   Worker,
 } from "../protocol/types.ts";
-import { overdueStatus } from "./health.ts";
-import { defaultConfig, movesWorker, propagate, withAttemptPatch, withRolloutStatus } from "./lifecycle.ts";
-import { attemptOf, configOf, resourcesOf, rolloutOf, withAttempt, workerOf } from "./rows.ts";
-import type { AttemptRow, RolloutRow, WorkerRow } from "./rows.ts";
-import type { Tables } from "./tables.ts";
+import { overdueStatus } from "./rules/health.ts";
+import {
+  defaultConfig,
+  movesWorker,
+  propagate,
+  withAttemptPatch,
+  withRolloutStatus,
+} from "./rules/lifecycle.ts";
+import { attemptOf, configOf, resourcesOf, rolloutOf, withAttempt, workerOf } from "./tables/rows.ts";
+import type { AttemptRow, RolloutRow, WorkerRow } from "./tables/rows.ts";
+import type { Tables } from "./tables/tables.ts";
 import { unknownAttempt, unknownRollout } from "./unknown-ids.ts";
-import { syncedWorker, workerAfterEmptyDequeue } from "./worker-rules.ts";
+import { syncedWorker, workerAfterEmptyDequeue } from "./rules/worker-rules.ts";
 
 /**
  * What each write of the store does, by the rules of the life cycle. Every method runs inside a

@@ -1,9 +1,9 @@
 import type { Database } from "bun:sqlite";
 import type { ResourcesQuery, StoreApi, WorkerQuery } from "../protocol/store-api.ts";
 import type { Page, ResourcesUpdate, Worker } from "../protocol/types.ts";
-import { resourcesOf, workerOf } from "./rows.ts";
+import { resourcesOf, workerOf } from "./tables/rows.ts";
 import { openFileToRead, StoreReader, type StoreReading } from "./store-reader.ts";
-import { openTables, type Tables } from "./tables.ts";
+import { openTables, type Tables } from "./tables/tables.ts";
 
 /** Everything that a store holds. */
 export type RecordReading = StoreReading & Pick<StoreApi, "queryResources" | "queryWorkers">;

@@ -2,9 +2,9 @@ import { StoreRequestError } from "../errors.ts";
 import { parseJson, stringifyJson } from "../protocol/json.ts";
 import { nameOf, type StoreRecord } from "../protocol/store-record.ts";
 import type { Attempt, ResourcesUpdate, Rollout, Span, Worker } from "../protocol/types.ts";
-import { defaultConfig } from "./lifecycle.ts";
-import type { AttemptRow, ResourcesRow, RolloutRow, WorkerRow } from "./rows.ts";
-import type { Tables } from "./tables.ts";
+import { defaultConfig } from "./rules/lifecycle.ts";
+import type { AttemptRow, ResourcesRow, RolloutRow, WorkerRow } from "./tables/rows.ts";
+import type { Tables } from "./tables/tables.ts";
 import { unknownAttempt, unknownRollout } from "./unknown-ids.ts";
 
 /** `kept`: the store knows this worker in another state, which is as good. */

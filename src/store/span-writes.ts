@@ -1,8 +1,8 @@
 import { StoreRequestError } from "../errors.ts";
 import type { Span } from "../protocol/types.ts";
-import type { AttemptRow, RolloutRow } from "./rows.ts";
-import { attemptAfterSpan, rolloutAfterSpan } from "./span-effects.ts";
-import type { Tables } from "./tables.ts";
+import type { AttemptRow, RolloutRow } from "./tables/rows.ts";
+import { attemptAfterSpan, rolloutAfterSpan } from "./rules/span-effects.ts";
+import type { Tables } from "./tables/tables.ts";
 import { unknownAttempt, unknownRollout } from "./unknown-ids.ts";
 
 export interface SpansOutcome {

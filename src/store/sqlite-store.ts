@@ -34,27 +34,27 @@ import type {
   Statistics,
   Worker,
 } from "../protocol/types.ts";
-import { endOfAttempt } from "./attempt-end.ts";
-import { Checkpoints } from "./checkpoints.ts";
-import type { Checkpointer } from "./checkpoints.ts";
+import { endOfAttempt } from "./rules/attempt-end.ts";
+import { Checkpoints } from "./file/checkpoints.ts";
+import type { Checkpointer } from "./file/checkpoints.ts";
 import { createClock } from "./clock.ts";
-import { ScanDebounce } from "./health.ts";
-import { HeldDequeues } from "./held-dequeues.ts";
-import { Holds } from "./hold.ts";
-import type { Hold } from "./hold.ts";
-import { LogFile } from "./log-file.ts";
+import { ScanDebounce } from "./rules/health.ts";
+import { HeldDequeues } from "./waiting/held-dequeues.ts";
+import { Holds } from "./waiting/hold.ts";
+import type { Hold } from "./waiting/hold.ts";
+import { LogFile } from "./file/log-file.ts";
 import { Operations } from "./operations.ts";
-import type { RowPage } from "./query.ts";
-import type { StatusChange } from "./rollout-table.ts";
-import { RolloutWaits } from "./rollout-waits.ts";
-import { attemptedRolloutOf, attemptOf, resourcesOf, rolloutOf, spanOf, workerOf } from "./rows.ts";
+import type { RowPage } from "./tables/query.ts";
+import type { StatusChange } from "./tables/rollout-table.ts";
+import { RolloutWaits } from "./waiting/rollout-waits.ts";
+import { attemptedRolloutOf, attemptOf, resourcesOf, rolloutOf, spanOf, workerOf } from "./tables/rows.ts";
 import { SpanWrites } from "./span-writes.ts";
 import type { StoreObserver } from "./observer.ts";
-import { closeStoreFile, openStoreFile } from "./store-file.ts";
-import { openTables } from "./tables.ts";
-import type { Tables } from "./tables.ts";
-import { WriteQueue } from "./write-queue.ts";
-import type { Operation } from "./write-queue.ts";
+import { closeStoreFile, openStoreFile } from "./file/store-file.ts";
+import { openTables } from "./tables/tables.ts";
+import type { Tables } from "./tables/tables.ts";
+import { WriteQueue } from "./file/write-queue.ts";
+import type { Operation } from "./file/write-queue.ts";
 
 /** No answer is held longer for our `wait_seconds`, so that a vanished peer is noticed. */
 export const maxWaitSeconds = 60;

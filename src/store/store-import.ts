@@ -5,9 +5,9 @@ import { silentLogger } from "../log.ts";
 import type { Logger } from "../log.ts";
 import type { StoreRecord } from "../protocol/store-record.ts";
 import { type RecordFate, RecordWrites } from "./record-writes.ts";
-import type { StatusChange } from "./rollout-table.ts";
-import { closeStoreFile, openStoreFile } from "./store-file.ts";
-import { openTables, type Tables } from "./tables.ts";
+import type { StatusChange } from "./tables/rollout-table.ts";
+import { closeStoreFile, openStoreFile } from "./file/store-file.ts";
+import { openTables, type Tables } from "./tables/tables.ts";
 
 /** Claims a store's file, which is made when it is missing, for one import. */
 export function openStoreImport(path: string, log: Logger = silentLogger): StoreImport {

@@ -3,11 +3,11 @@ import { existsSync, statSync } from "node:fs";
 import { AglError, messageOf } from "../errors.ts";
 import type { Paging, RolloutQuery, SpanQuery, StoreApi } from "../protocol/store-api.ts";
 import type { Attempt, AttemptedRollout, Page, Rollout, Span } from "../protocol/types.ts";
-import type { RowPage } from "./query.ts";
-import { attemptedRolloutOf, attemptOf, spanOf } from "./rows.ts";
-import { requireReadableFile } from "./schema.ts";
-import { openTables } from "./tables.ts";
-import type { Tables } from "./tables.ts";
+import type { RowPage } from "./tables/query.ts";
+import { attemptedRolloutOf, attemptOf, spanOf } from "./tables/rows.ts";
+import { requireReadableFile } from "./file/schema.ts";
+import { openTables } from "./tables/tables.ts";
+import type { Tables } from "./tables/tables.ts";
 
 /** What can be asked of a store without changing it. */
 export type StoreReading = Pick<StoreApi, "queryRollouts" | "getRollout" | "queryAttempts" | "querySpans">;

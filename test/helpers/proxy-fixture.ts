@@ -2,7 +2,7 @@ import type { ProxyOptions, RecordingProxy } from "../../src/proxy/proxy.ts";
 import { createProxy } from "../../src/proxy/proxy.ts";
 import type { ServedProxy } from "../../src/proxy/serve.ts";
 import { serveProxy } from "../../src/proxy/serve.ts";
-import type { Upstream } from "../../src/proxy/upstreams.ts";
+import type { Upstream } from "../../src/proxy/servers/upstreams.ts";
 import type { Span } from "../../src/protocol/types.ts";
 import type { FakeScript, FakeVllm } from "./fake-vllm.ts";
 import { startFakeVllm } from "./fake-vllm.ts";

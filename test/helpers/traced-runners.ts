@@ -5,7 +5,7 @@ import type { Span } from "../../src/protocol/types.ts";
 import { createProxy } from "../../src/proxy/proxy.ts";
 import { proxyResource } from "../../src/proxy/resource.ts";
 import { serveProxy } from "../../src/proxy/serve.ts";
-import type { Upstream } from "../../src/proxy/upstreams.ts";
+import type { Upstream } from "../../src/proxy/servers/upstreams.ts";
 import type { RunnersOptions } from "../../src/runner/options.ts";
 import { type RunnersFixture, startRunners } from "./runners-fixture.ts";
 

@@ -3,7 +3,7 @@ import fc from "fast-check";
 import { attemptStatuses, isFinished, rolloutStatuses } from "../../src/protocol/enums.ts";
 import type { AttemptStatus, RolloutStatus } from "../../src/protocol/enums.ts";
 import type { RolloutConfig } from "../../src/protocol/types.ts";
-import { ScanDebounce, overdueStatus } from "../../src/store/health.ts";
+import { ScanDebounce, overdueStatus } from "../../src/store/rules/health.ts";
 import {
   defaultConfig,
   movesWorker,
@@ -11,9 +11,9 @@ import {
   rolloutStatusFor,
   withAttemptPatch,
   withRolloutStatus,
-} from "../../src/store/lifecycle.ts";
-import { attemptAfterSpan, rolloutAfterSpan } from "../../src/store/span-effects.ts";
-import { newWorker, syncedWorker, workerAfterEmptyDequeue } from "../../src/store/worker-rules.ts";
+} from "../../src/store/rules/lifecycle.ts";
+import { attemptAfterSpan, rolloutAfterSpan } from "../../src/store/rules/span-effects.ts";
+import { newWorker, syncedWorker, workerAfterEmptyDequeue } from "../../src/store/rules/worker-rules.ts";
 
 const attempt = (status: AttemptStatus, members = {}) => ({
   status,

@@ -2,7 +2,7 @@ import { Database } from "bun:sqlite";
 import { expect, test } from "bun:test";
 import { StoreRequestError } from "../../src/errors.ts";
 import type { Paging } from "../../src/protocol/store-api.ts";
-import { listPage } from "../../src/store/query.ts";
+import { listPage } from "../../src/store/tables/query.ts";
 
 const db = new Database(":memory:");
 db.run("CREATE TABLE things (row INTEGER PRIMARY KEY, name TEXT)");
