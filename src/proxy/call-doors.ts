@@ -10,7 +10,7 @@ import { messageOf } from "../errors.ts";
 import { silentLogger } from "../log.ts";
 import { Delivery, type Send } from "./servers/delivery.ts";
 import { completeCalls } from "./recording/late-answers.ts";
-import type { CallSurroundings, ModelCallOptions } from "./model-call.ts";
+import type { CallFacts, CallSurroundings, ModelCallOptions } from "./model-call.ts";
 import { forwardModelCall } from "./model-call.ts";
 import type { ProxyStatistics } from "./counts.ts";
 import { createCounts } from "./counts.ts";
@@ -142,28 +142,31 @@ export class CallDoors {
 
   async #recorded(context: Context, choose: ChooseRoute, ids: AttemptIds): Promise<Response> {
     let request: ModelRequest | undefined;
+    let facts: CallFacts | undefined;
+    // Once for all tries of the call, and only when the first one is on its way: the agent waits for that.
+    const learn = ({ text }: ModelRequest): CallFacts =>
+      (facts ??= {
+        arrival: this.#announce(ids),
+        repetition: this.#repeated.of(ids, text, context.req.raw.headers),
+      });
     return await this.#delivery.patiently(context.req.raw.signal, async (mayWait) => {
       // Begun before anything is awaited, so that a flush which comes now waits for this call; not while it is held.
       const open = this.recorder.begin(ids.rolloutId, ids.attemptId);
       try {
-        request ??= await this.#readRequest(context);
-        const { modelName } = request;
-        const wish = { modelName, rolloutId: ids.rolloutId, mayWait };
+        const call = (request ??= await this.#readRequest(context));
+        const wish = { modelName: call.modelName, rolloutId: ids.rolloutId, mayWait };
         let answer: Response | null = null;
         if (this.#delivery.isServed(wish)) {
           await this.#admit(ids);
-          const { headers } = context.req.raw;
-          const repetition = this.#repeated.of(ids, request.text, headers);
-          const arrival = this.#announce(ids);
-          const askNow = () => this.#arrivals.askNow();
-          const recording = { ids, arrival, askNow, repetition, open };
-          const call = { request, recording };
-          answer = await this.#delivery.reach(wish, (target, isLastTry) =>
-            this.#forward(context, choose, { ...call, target, isLastTry }),
+          const recording = { ids, facts: () => learn(call), askNow: () => this.#arrivals.askNow(), open };
+          const answering = this.#delivery.reach(wish, (target, isLastTry) =>
+            this.#forward(context, choose, { request: call, recording, target, isLastTry }),
           );
+          learn(call);
+          answer = await answering;
         }
         if (answer === null) open.discard();
-        return answer ?? request;
+        return answer ?? call;
       } catch (error) {
         open.discard();
         throw error;

@@ -50,13 +50,18 @@ export interface ModelCallOptions {
   isLastTry: boolean;
 }
 
+/** What is learnt of a call while the model server has it. */
+export interface CallFacts {
+  /** What the store says of it: the record waits for that, and the end of the answer a little. Never fails. */
+  arrival: Promise<Arrival>;
+  repetition: Repetition;
+}
+
 export interface CallRecording {
   ids: AttemptIds;
-  /** What the store says of the call: the record waits for it, and the end of the answer a little. Never fails. */
-  arrival: Promise<Arrival>;
+  facts(): CallFacts;
   /** The store is asked at the latest now. */
   askNow(): void;
-  repetition: Repetition;
   open: OpenCall;
 }
 
@@ -187,7 +192,7 @@ class ModelCall {
     recording.askNow();
     let timer: Timer | undefined;
     const limit = new Promise<void>((resolve) => (timer = setTimeout(resolve, maxNumberWaitMs)));
-    await Promise.race([recording.arrival, limit]);
+    await Promise.race([recording.facts().arrival, limit]);
     clearTimeout(timer);
   }
 
@@ -238,7 +243,7 @@ class ModelCall {
       endTime: surroundings.now() / 1000,
     };
     recording.askNow();
-    recording.repetition.ended({ failed: aborted || failure !== null });
+    recording.facts().repetition.ended({ failed: aborted || failure !== null });
     countCall(call, recording, surroundings);
     const bytes = 4 * (this.#requestText.length + (answerText?.length ?? 0));
     surroundings.finished.add(() => void record(call, recording, { counts: surroundings.counts, bytes }));
@@ -249,9 +254,10 @@ type FinishedCall = Omit<CallRecord, "identity">;
 
 async function record(
   call: FinishedCall,
-  { ids, arrival, repetition, open }: CallRecording,
+  { ids, facts, open }: CallRecording,
   { counts, bytes }: { counts: ProxyCounts; bytes: number },
 ): Promise<void> {
+  const { arrival, repetition } = facts();
   const { sequenceId, ended } = await arrival;
   if (ended) counts.stale += 1;
   const identity: CallIdentity = { ...ids, sequenceId, stale: ended, retry: repetition.count };
@@ -260,10 +266,11 @@ async function record(
 
 function countCall(
   record: FinishedCall,
-  { ids, repetition }: CallRecording,
+  { ids, facts }: CallRecording,
   { counts, log }: CallSurroundings,
 ): void {
   const { failure } = record;
+  const { repetition } = facts();
   if (repetition.count > 0) counts.repeated += 1;
   if (record.request.streamed) counts.streamed += 1;
   if (record.abortedByClient) counts.abortedByClient += 1;

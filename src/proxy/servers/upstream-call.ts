@@ -34,14 +34,13 @@ export class UpstreamCall {
     fetcher: DirectFetch,
     upstream: Upstream,
     path: string,
-    request: DirectFetchOptions,
+    request: DirectFetchOptions & { headers: Headers },
   ): Promise<Response> {
-    const headers = new Headers(request.headers);
+    const { headers } = request;
     headers.set("accept-encoding", "identity");
     if (upstream.apiKey !== undefined) headers.set("authorization", `Bearer ${upstream.apiKey}`);
     return fetcher(upstream.baseUrl + path, {
       ...request,
-      headers,
       redirect: "manual",
       signal: this.#controller.signal,
       ...(upstream.unixSocket === undefined ? {} : { unix: upstream.unixSocket }),

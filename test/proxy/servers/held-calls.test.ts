@@ -28,6 +28,19 @@ const held = () => fixture.proxy.statistics().held;
 const untilHeld = (count: number) => until(`${count} held`, () => held() === count);
 const embeddings = { path: "/v1/embeddings" };
 
+test("a call that waits for a server that cannot be reached has one number, however often it is tried", async () => {
+  const { proxy, post, vllm, sink, spans } = start();
+  proxy.setUpstreams([upstreamOf(vllm, { baseUrl: "http://127.0.0.1:1/v1" })]);
+  const call = post({});
+  await untilHeld(1);
+  await until("tried again", () => (proxy.statistics().servers[0]?.failures ?? 0) >= 1);
+  proxy.setUpstreams([upstreamOf(vllm)]);
+  expect((await call).status).toBe(200);
+  expect((await spans("litellm_request")).map(({ sequence_id }) => sequence_id)).toEqual([1]);
+  const [next] = await sink.nextSequenceIds([{ rollout_id: "ro-1", attempt_id: "at-1" }]);
+  expect(next?.sequence_id).toBe(2);
+});
+
 describe("while no model is served", () => {
   test("calls of every kind wait, and go on at once when there is one again, from its checkpoint", async () => {
     const { proxy, post, vllm, spans } = start();
