@@ -89,14 +89,18 @@ async function readUpstreams(config: Config, environment: Environment): Promise<
 }
 
 function readModelList(file: string, environment: Environment): Upstream[] {
+  let text: string;
+  try {
+    text = readFileSync(file, "utf8");
+  } catch (error) {
+    throw new UsageError(`proxy.model_list: ${file} cannot be read: ${messageOf(error)}`, "name a JSON file");
+  }
   let list: unknown;
   try {
-    list = JSON.parse(readFileSync(file, "utf8").replace(/^\uFEFF/, ""));
-  } catch (error) {
-    throw new UsageError(
-      `${file}: cannot be read as JSON (${messageOf(error)})`,
-      "It is a JSON array of models.",
-    );
+    list = JSON.parse(text.replace(/^\uFEFF/, ""));
+  } catch {
+    // What the parser says may quote a key out of the file.
+    throw new UsageError(`proxy.model_list: ${file} is not JSON`, "It is a JSON array of models.");
   }
   return parseModelList(list, { environment });
 }

@@ -87,7 +87,7 @@ function padded(cell: string, width: number, column: number): string {
 }
 
 function describeOutcome({ rollouts, freedBytes, reusableBytes }: PruneOutcome): string {
-  const freed = `${rollouts} rollouts were deleted; the file is ${megabytes(freedBytes)} smaller`;
+  const freed = `${rollouts === 1 ? "1 rollout was" : `${rollouts} rollouts were`} deleted; the file is ${megabytes(freedBytes)} smaller`;
   if (reusableBytes < 1_000_000) return freed;
   return `${freed}, and ${megabytes(reusableBytes)} in it are free for what is written next`;
 }

@@ -317,3 +317,17 @@ test(
   },
   limitMs,
 );
+
+test.each([
+  ["missing.json", {}, /proxy\.model_list: missing\.json cannot be read/],
+  [
+    "broken.json",
+    { "broken.json": '[{"api_key": sk-secret}]' },
+    /proxy\.model_list: broken\.json is not JSON/,
+  ],
+])("a model list that is no use is named, and nothing of it is shown: %s", async (file, files, expected) => {
+  const agl = start(["proxy", "--proxy-model-list", file], place(files));
+  expect(await agl.exited).toBe(2);
+  expect(agl.errors()).toMatch(expected);
+  expect(agl.errors()).not.toContain("secret");
+});

@@ -1,6 +1,6 @@
 import { Database } from "bun:sqlite";
 import { randomBytes } from "node:crypto";
-import { mkdirSync, rmSync } from "node:fs";
+import { mkdirSync, rmSync, statSync } from "node:fs";
 import { dirname } from "node:path";
 import { AglError, messageOf } from "../../errors.ts";
 import type { Logger } from "../../log.ts";
@@ -48,7 +48,10 @@ function openDatabase(path: string): Database {
   // All statements of the store stay prepared; Bun keeps 20 unless told otherwise.
   Database.MAX_QUERY_CACHE_SIZE = 500;
   try {
-    if (path !== ":memory:") mkdirSync(dirname(path), { recursive: true });
+    if (path !== ":memory:") {
+      if (statSync(path, { throwIfNoEntry: false })?.isDirectory()) throw new Error("it is a folder");
+      mkdirSync(dirname(path), { recursive: true });
+    }
     return new Database(path, { create: true, strict: true });
   } catch (error) {
     throw asOpenError(error, path);

@@ -180,3 +180,7 @@ describe("a process that is killed while it writes", () => {
     expect((await refusalOf(path)).message).toContain("damaged");
   });
 });
+
+test("a folder in the place of the file is called that", () => {
+  expect(() => openStore({ path: temporaryFolder() })).toThrow(/cannot open the store file .*: it is a folder/);
+});
