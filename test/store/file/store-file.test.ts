@@ -182,5 +182,7 @@ describe("a process that is killed while it writes", () => {
 });
 
 test("a folder in the place of the file is called that", () => {
-  expect(() => openStore({ path: temporaryFolder() })).toThrow(/cannot open the store file .*: it is a folder/);
+  expect(() => openStore({ path: temporaryFolder() })).toThrow(
+    /cannot open the store file .*: it is a folder/,
+  );
 });
