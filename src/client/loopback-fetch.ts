@@ -16,6 +16,16 @@ export const directFetch: DirectFetch = (url, options = {}) => {
   return fetch(url, (direct ? { ...options, proxy: false } : options) as RequestInit);
 };
 
+/** Parsing an address takes longer than looking it up, and few are asked again and again. */
+const known = new Map<string, boolean>();
+const maxKnown = 1_000;
+
 export function isLoopback(url: string): boolean {
-  return loopbackHost.test(new URL(url).hostname);
+  let loopback = known.get(url);
+  if (loopback === undefined) {
+    loopback = loopbackHost.test(new URL(url).hostname);
+    if (known.size >= maxKnown) known.clear();
+    known.set(url, loopback);
+  }
+  return loopback;
 }
