@@ -1,7 +1,7 @@
 import type { Attributes, JsonObject } from "../protocol/types.ts";
 import { choicesOf } from "./answer.ts";
 import type { CallFailure } from "./call-failure.ts";
-import { isObject } from "./model-request.ts";
+import { isObject, objectsOf } from "./model-request.ts";
 
 const samplingNames = [
   "max_tokens",
@@ -26,7 +26,7 @@ export function samplingAttributes(body: JsonObject, defaults: JsonObject = {}):
 /** `<prefix>.{i}.*`: the functions offered to the model. */
 export function toolAttributes(tools: unknown, prefix: string): JsonObject {
   const attributes: JsonObject = {};
-  listOf(tools).forEach((tool, index) => {
+  objectsOf(tools).forEach((tool, index) => {
     const definition = isObject(tool.function) ? tool.function : {};
     attributes[`${prefix}.${index}.name`] = definition.name;
     attributes[`${prefix}.${index}.description`] = definition.description;
@@ -38,7 +38,7 @@ export function toolAttributes(tools: unknown, prefix: string): JsonObject {
 /** `gen_ai.prompt.{i}.*` */
 export function promptAttributes(messages: unknown): JsonObject {
   const attributes: JsonObject = {};
-  listOf(messages).forEach((message, index) => {
+  objectsOf(messages).forEach((message, index) => {
     const prefix = `gen_ai.prompt.${index}`;
     attributes[`${prefix}.role`] = message.role;
     attributes[`${prefix}.content`] = jsonText(message.content);
@@ -65,7 +65,7 @@ export function completionAttributes(answer: JsonObject): JsonObject {
 /** Name and argument text of every tool call in the answer, over all choices. */
 export function functionCallsOf(answer: JsonObject): { name: unknown; arguments: unknown }[] {
   return choicesOf(answer).flatMap((choice) =>
-    listOf(messageOf(choice).tool_calls).map((call) => {
+    objectsOf(messageOf(choice).tool_calls).map((call) => {
       const definition = isObject(call.function) ? call.function : {};
       return { name: definition.name, arguments: definition.arguments };
     }),
@@ -95,7 +95,7 @@ export function definedAttributes(values: JsonObject): Attributes {
 
 function toolCallAttributes(prefix: string, message: JsonObject): JsonObject {
   const attributes: JsonObject = {};
-  listOf(message.tool_calls).forEach((call, index) => {
+  objectsOf(message.tool_calls).forEach((call, index) => {
     const definition = isObject(call.function) ? call.function : {};
     attributes[`${prefix}.tool_calls.${index}.id`] = call.id;
     attributes[`${prefix}.tool_calls.${index}.name`] = definition.name;
@@ -106,10 +106,6 @@ function toolCallAttributes(prefix: string, message: JsonObject): JsonObject {
 
 function messageOf(choice: JsonObject): JsonObject {
   return isObject(choice.message) ? choice.message : {};
-}
-
-function listOf(value: unknown): JsonObject[] {
-  return Array.isArray(value) ? value.filter(isObject) : [];
 }
 
 function jsonText(value: unknown): unknown {

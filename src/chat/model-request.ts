@@ -83,6 +83,11 @@ function recordedMembers({ body, streamed }: ModelRequest, tokenIds: boolean): {
   return { ...ids, stream_options: JSON.stringify({ ...options, include_usage: true }) };
 }
 
+/** The objects of a list; none of anything else. */
+export function objectsOf(value: unknown): JsonObject[] {
+  return Array.isArray(value) ? value.filter(isObject) : [];
+}
+
 export function isObject(value: unknown): value is JsonObject {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }

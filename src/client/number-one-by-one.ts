@@ -1,11 +1,9 @@
 import { StoreRequestError } from "../errors.ts";
-import type { AttemptStatus } from "../protocol/enums.ts";
+import { isEnded } from "../protocol/enums.ts";
 import type { NumberRequest, SequenceNumber, StoreApi } from "../protocol/store-api.ts";
 import type { Attempt } from "../protocol/types.ts";
 
 type NumberSource = Pick<StoreApi, "nextSequenceId" | "queryAttempts">;
-
-const endedStatuses: readonly AttemptStatus[] = ["failed", "succeeded", "timeout"];
 
 /** `nextSequenceIds` for a store that does not have it: those of a rollout one after another, the rollouts at once. */
 export async function numberOneByOne(
@@ -40,6 +38,6 @@ function endOf(attempts: Attempt[], attemptId: string): number | null {
   if (attempt === undefined) return null;
   const later = attempts.filter(({ sequence_id }) => sequence_id > attempt.sequence_id);
   const ends = later.map(({ start_time }) => start_time);
-  if (endedStatuses.includes(attempt.status)) ends.push(attempt.end_time ?? attempt.start_time);
+  if (isEnded(attempt.status)) ends.push(attempt.end_time ?? attempt.start_time);
   return ends.length === 0 ? null : Math.min(...ends);
 }

@@ -36,6 +36,13 @@ export function isFinished(status: RolloutStatus): boolean {
   return (finishedStatuses as readonly RolloutStatus[]).includes(status);
 }
 
+/** Of an attempt that is over. */
+const endedStatuses: readonly AttemptStatus[] = ["failed", "succeeded", "timeout"];
+
+export function isEnded(status: AttemptStatus): boolean {
+  return endedStatuses.includes(status);
+}
+
 export function isQueuing(status: RolloutStatus): boolean {
   return status === "queuing" || status === "requeuing";
 }

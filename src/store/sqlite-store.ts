@@ -39,12 +39,14 @@ import { Checkpoints } from "./file/checkpoints.ts";
 import type { Checkpointer } from "./file/checkpoints.ts";
 import { createClock } from "./clock.ts";
 import { ScanDebounce } from "./rules/health.ts";
+import { endedRollouts } from "./ended-rollouts.ts";
 import { HeldDequeues } from "./waiting/held-dequeues.ts";
 import { Holds } from "./waiting/hold.ts";
 import type { Hold } from "./waiting/hold.ts";
+import { HeldScans } from "./waiting/held-scans.ts";
 import { LogFile } from "./file/log-file.ts";
 import { Operations } from "./operations.ts";
-import type { RowPage } from "./tables/query.ts";
+import { pageOf } from "./tables/query.ts";
 import type { StatusChange } from "./tables/rollout-table.ts";
 import { RolloutWaits } from "./waiting/rollout-waits.ts";
 import { attemptedRolloutOf, attemptOf, resourcesOf, rolloutOf, spanOf, workerOf } from "./tables/rows.ts";
@@ -109,7 +111,6 @@ export class SqliteStore implements StoreApi {
   readonly #now: () => number;
   readonly #log: Logger;
   readonly #started: number;
-  readonly #debounceSeconds: number;
   readonly #scanDebounce: ScanDebounce;
   readonly #tables: Tables;
   readonly #operations: Operations;
@@ -118,8 +119,7 @@ export class SqliteStore implements StoreApi {
   readonly #holds = new Holds();
   readonly #waits = new RolloutWaits();
   readonly #held = new HeldDequeues();
-  #scansWhileHeld: NodeJS.Timeout | undefined;
-  #scanning = 0;
+  readonly #heldScans: HeldScans;
   #closed = false;
   #observer: StoreObserver | undefined;
 
@@ -131,7 +131,7 @@ export class SqliteStore implements StoreApi {
     this.#now = parts.now;
     this.#log = parts.log;
     this.#started = parts.now();
-    this.#debounceSeconds = parts.scanDebounceSeconds;
+    this.#heldScans = new HeldScans(parts.scanDebounceSeconds, () => void this.#scan());
     this.#scanDebounce = new ScanDebounce(parts.scanDebounceSeconds);
     const journal: StatusChange[] = [];
     this.#tables = openTables(parts.db, journal);
@@ -166,7 +166,7 @@ export class SqliteStore implements StoreApi {
     this.#scan();
     const { claimed, waiting } = await this.#dequeue(request, signal);
     if (waiting === undefined) return claimed;
-    const served = await this.#whileScanning(() => waiting);
+    const served = await this.#heldScans.during(() => waiting);
     await this.#writes.settled();
     return served;
   }
@@ -208,7 +208,7 @@ export class SqliteStore implements StoreApi {
       const rollouts = statuses.map(([rolloutId, status]) => ({ rolloutId, finished: isFinished(status) }));
       const hold = this.#holds.open(seconds, options.signal);
       const wait = () => this.#waits.until(byCondition ? "any" : "all", rollouts, hold);
-      await (byCondition ? this.#whileScanning(wait) : wait());
+      await (byCondition ? this.#heldScans.during(wait) : wait());
     }
     return this.#closed ? [] : this.#read(() => this.#finished(request.rollout_ids));
   }
@@ -270,9 +270,12 @@ export class SqliteStore implements StoreApi {
 
   async querySpans(query: SpanQuery): Promise<Page<Span>> {
     return this.#scanThenRead(() => {
-      const latest = query.attempt_id === "latest" ? this.#tables.attempts.latest(query.rollout_id) : null;
-      // Without any attempt the page is empty: none has the id "latest".
-      return this.#listSpans(latest === null ? query : { ...query, attempt_id: latest.attempt_id });
+      const { rows, ...page } = this.#tables.spans.list(this.#tables.attempts.withLatest(query));
+      return pageOfTexts(
+        rows.map(({ json }) => json),
+        spanOf,
+        page,
+      );
     });
   }
 
@@ -323,7 +326,7 @@ export class SqliteStore implements StoreApi {
     if (this.#closed) return;
     this.#writes.flush();
     this.#closed = true;
-    clearInterval(this.#scansWhileHeld);
+    this.#heldScans.stop();
     this.#holds.releaseAll();
     this.#logFile?.close();
     await this.#checkpoints?.stop();
@@ -375,12 +378,12 @@ export class SqliteStore implements StoreApi {
   }
 
   /** Serves those who wait already, then the newcomer, who joins them in the same write when nothing is left. */
-  async #dequeue(newcomer?: DequeueRequest, signal?: AbortSignal): Promise<DequeueOutcome> {
+  async #dequeue(newcomer: DequeueRequest, signal?: AbortSignal): Promise<DequeueOutcome> {
     let hold: Hold | undefined;
     try {
       const { served, ...outcome } = await this.#write(() => {
         const served = this.#held.claimInTurn((request) => this.#operations.claim(request));
-        if (newcomer === undefined || signal?.aborted) return { served, claimed: [] };
+        if (signal?.aborted) return { served, claimed: [] };
         const claimed = this.#operations.dequeue(newcomer);
         const seconds = Math.min(newcomer.wait_seconds ?? 0, maxWaitSeconds);
         if (claimed.length > 0 || seconds <= 0) return { served, claimed };
@@ -397,17 +400,9 @@ export class SqliteStore implements StoreApi {
   }
 
   #tellEnded(changes: readonly StatusChange[]): void {
-    const observer = this.#observer;
-    const ended = changes.filter(({ status }) => isFinished(status));
-    if (observer === undefined || ended.length === 0 || this.#closed) return;
+    if (this.#observer === undefined || this.#closed) return;
     try {
-      const found = this.#tables.rollouts.getMany(ended.map(({ rolloutId }) => rolloutId));
-      const rows = new Map(found.map((row) => [row.rollout_id, row]));
-      for (const { rolloutId, status } of ended) {
-        const row = rows.get(rolloutId);
-        if (row === undefined || row.end_time === null) continue;
-        observer.rolloutEnded({ status, mode: row.mode, seconds: row.end_time - row.start_time });
-      }
+      for (const ended of endedRollouts(this.#tables.rollouts, changes)) this.#observer.rolloutEnded(ended);
     } catch (error) {
       this.#log.warning("rollouts that ended could not be counted", { error: messageOf(error) });
     }
@@ -426,21 +421,6 @@ export class SqliteStore implements StoreApi {
     };
   }
 
-  /** A held answer takes the place of a poller, so it scans as often as one would. */
-  async #whileScanning<Value>(wait: () => Promise<Value>): Promise<Value> {
-    this.#scanning += 1;
-    this.#scansWhileHeld ??= setInterval(() => void this.#scan(), Math.max(1, this.#debounceSeconds) * 1000);
-    try {
-      return await wait();
-    } finally {
-      this.#scanning -= 1;
-      if (this.#scanning === 0) {
-        clearInterval(this.#scansWhileHeld);
-        this.#scansWhileHeld = undefined;
-      }
-    }
-  }
-
   #finished(rolloutIds: readonly string[]): Rollout[] {
     const { rollouts } = this.#tables;
     const statuses = rollouts.statusesOf(rolloutIds);
@@ -452,17 +432,7 @@ export class SqliteStore implements StoreApi {
     return finished.map((rolloutId) => rolloutOf(rows.get(rolloutId)!));
   }
 
-  #listSpans(query: SpanQuery): Page<Span> {
-    const { rows, limit, offset, total } = this.#tables.spans.list(query);
-    const texts = rows.map(({ json }) => json);
-    return pageOfTexts(texts, spanOf, { limit, offset, total });
-  }
-
   #requireOpen(): void {
     if (this.#closed) throw new AglError("store", "the store is closed");
   }
-}
-
-function pageOf<Row, Item>(page: RowPage<Row>, itemOf: (row: Row) => Item): Page<Item> {
-  return { items: page.rows.map(itemOf), limit: page.limit, offset: page.offset, total: page.total };
 }

@@ -3,7 +3,7 @@ import { existsSync, statSync } from "node:fs";
 import { AglError, messageOf } from "../errors.ts";
 import type { Paging, RolloutQuery, SpanQuery, StoreApi } from "../protocol/store-api.ts";
 import type { Attempt, AttemptedRollout, Page, Rollout, Span } from "../protocol/types.ts";
-import type { RowPage } from "./tables/query.ts";
+import { pageOf } from "./tables/query.ts";
 import { attemptedRolloutOf, attemptOf, spanOf } from "./tables/rows.ts";
 import { requireReadableFile } from "./file/schema.ts";
 import { openTables } from "./tables/tables.ts";
@@ -67,40 +67,33 @@ function hasLog(path: string): boolean {
 
 export class StoreReader implements StoreReading {
   readonly #db: Database;
-  readonly #tables: Tables;
+  protected readonly tables: Tables;
 
   constructor(db: Database) {
     this.#db = db;
-    this.#tables = openTables(db, []);
+    this.tables = openTables(db, []);
   }
 
   async queryRollouts(query: RolloutQuery): Promise<Page<Rollout | AttemptedRollout>> {
-    return pageOf(this.#tables.rollouts.list(query), ({ rollout, latest }) =>
+    return pageOf(this.tables.rollouts.list(query), ({ rollout, latest }) =>
       attemptedRolloutOf(rollout, latest),
     );
   }
 
   async getRollout(rolloutId: string): Promise<Rollout | AttemptedRollout | null> {
-    const found = this.#tables.rollouts.getWithLatest(rolloutId);
+    const found = this.tables.rollouts.getWithLatest(rolloutId);
     return found === null ? null : attemptedRolloutOf(found.rollout, found.latest);
   }
 
   async queryAttempts(rolloutId: string, paging: Paging = {}): Promise<Page<Attempt>> {
-    return pageOf(this.#tables.attempts.list(rolloutId, paging), attemptOf);
+    return pageOf(this.tables.attempts.list(rolloutId, paging), attemptOf);
   }
 
   async querySpans(query: SpanQuery): Promise<Page<Span>> {
-    const latest = query.attempt_id === "latest" ? this.#tables.attempts.latest(query.rollout_id) : null;
-    // Without any attempt the page is empty: none has the id "latest".
-    const ofAttempt = latest === null ? query : { ...query, attempt_id: latest.attempt_id };
-    return pageOf(this.#tables.spans.list(ofAttempt), ({ json }) => spanOf(json));
+    return pageOf(this.tables.spans.list(this.tables.attempts.withLatest(query)), ({ json }) => spanOf(json));
   }
 
   async close(): Promise<void> {
     this.#db.close();
   }
-}
-
-function pageOf<Row, Item>(page: RowPage<Row>, itemOf: (row: Row) => Item): Page<Item> {
-  return { items: page.rows.map(itemOf), limit: page.limit, offset: page.offset, total: page.total };
 }

@@ -3,7 +3,7 @@ import { parseObject } from "../../chat/answer-reader.ts";
 import { withModelName } from "../../chat/answer-edits.ts";
 import type { StreamEvent } from "../../chat/event-stream.ts";
 import { withData } from "../../chat/event-stream.ts";
-import { isObject } from "../../chat/model-request.ts";
+import { isObject, objectsOf } from "../../chat/model-request.ts";
 import { applyEdits, membersOf } from "../../protocol/json-text.ts";
 import type { JsonObject } from "../../protocol/types.ts";
 
@@ -69,9 +69,9 @@ function withoutMessages(json: string): string {
 
 function asChatAnswer(response: JsonObject): JsonObject {
   const { input_tokens, output_tokens, total_tokens } = isObject(response.usage) ? response.usage : {};
-  const items = listOf(response.output);
+  const items = objectsOf(response.output);
   const tool_calls = items.filter(({ type }) => type === "function_call").map(toolCall);
-  const content = items.flatMap((item) => (item.type === "message" ? listOf(item.content) : []));
+  const content = items.flatMap((item) => (item.type === "message" ? objectsOf(item.content) : []));
   const text = content.map((part) => String(part.text ?? "")).join("");
   return {
     id: response.id,
@@ -103,14 +103,10 @@ function finishReason(status: unknown, calls: boolean): string | null {
 
 /** A response of several turns, as with tools that the server itself calls, is more than one call of the model. */
 function onlyTokens(messages: unknown): unknown {
-  const [first, ...others] = listOf(messages);
+  const [first, ...others] = objectsOf(messages);
   return first === undefined || others.length > 0 ? null : first.tokens;
 }
 
 function toolCall({ call_id: id, name, arguments: text }: JsonObject): JsonObject {
   return { id, type: "function", function: { name, arguments: text } };
-}
-
-function listOf(value: unknown): JsonObject[] {
-  return Array.isArray(value) ? value.filter(isObject) : [];
 }

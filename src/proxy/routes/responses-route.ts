@@ -1,4 +1,4 @@
-import { defaultMembers, isObject } from "../../chat/model-request.ts";
+import { defaultMembers, objectsOf } from "../../chat/model-request.ts";
 import { withMembers } from "../../protocol/json-text.ts";
 import type { JsonObject } from "../../protocol/types.ts";
 import type { RecordedRoute } from "./recorded-route.ts";
@@ -31,12 +31,12 @@ function inResponses({ max_tokens, max_completion_tokens, ...defaults }: JsonObj
 function chatBody({ instructions, input, tools, max_output_tokens, ...body }: JsonObject): JsonObject {
   const system = typeof instructions === "string" ? [{ role: "system", content: instructions }] : [];
   const items =
-    typeof input === "string" ? [{ role: "user", content: input }] : listOf(input).flatMap(messageOf);
+    typeof input === "string" ? [{ role: "user", content: input }] : objectsOf(input).flatMap(messageOf);
   return {
     ...body,
     max_tokens: max_output_tokens,
     messages: [...system, ...items],
-    tools: listOf(tools).map(toolOf),
+    tools: objectsOf(tools).map(toolOf),
   };
 }
 
@@ -54,7 +54,7 @@ function messageOf(item: JsonObject): JsonObject[] {
 }
 
 function contentOf(content: unknown): unknown {
-  const parts = listOf(content);
+  const parts = objectsOf(content);
   const texts = parts.map(({ text }) => text).filter((text) => typeof text === "string");
   return parts.length > 0 && texts.length === parts.length ? texts.join("") : content;
 }
@@ -62,8 +62,4 @@ function contentOf(content: unknown): unknown {
 function toolOf(tool: JsonObject): JsonObject {
   const { type, name, description, parameters } = tool;
   return type === "function" ? { type, function: { name, description, parameters } } : tool;
-}
-
-function listOf(value: unknown): JsonObject[] {
-  return Array.isArray(value) ? value.filter(isObject) : [];
 }

@@ -1,5 +1,5 @@
 import type { Database } from "bun:sqlite";
-import type { Paging } from "../../protocol/store-api.ts";
+import type { Paging, SpanQuery } from "../../protocol/store-api.ts";
 import { freshId } from "../ids.ts";
 import { listPage } from "./query.ts";
 import type { RowPage, SortNames } from "./query.ts";
@@ -54,6 +54,12 @@ export class AttemptTable {
         `SELECT ${columns} FROM attempts WHERE rollout_id = ? AND sequence_id = ?`,
       )
       .get(rolloutId, sequenceId);
+  }
+
+  /** The id behind `"latest"`. Without any attempt the page is empty: none has that id (Q-5). */
+  withLatest(query: SpanQuery): SpanQuery {
+    const latest = query.attempt_id === "latest" ? this.latest(query.rollout_id) : null;
+    return latest === null ? query : { ...query, attempt_id: latest.attempt_id };
   }
 
   /** S-7: the one with the highest number, whatever its status. */

@@ -1,6 +1,7 @@
 import type { Database, SQLQueryBindings } from "bun:sqlite";
 import { StoreRequestError } from "../../errors.ts";
 import type { Paging } from "../../protocol/store-api.ts";
+import type { Page } from "../../protocol/types.ts";
 import type { PagePlaces, Place } from "./page-places.ts";
 
 export interface Condition {
@@ -166,6 +167,11 @@ function reversed({ sql, direction }: Term): Term {
 
 function orderBy(order: Term[]): string {
   return order.map(({ sql, direction }) => `${sql} ${direction}`).join(", ");
+}
+
+/** The page of a query, made of that of its rows. */
+export function pageOf<Row, Item>(page: RowPage<Row>, itemOf: (row: Row) => Item): Page<Item> {
+  return { items: page.rows.map(itemOf), limit: page.limit, offset: page.offset, total: page.total };
 }
 
 /** Q-6. */
