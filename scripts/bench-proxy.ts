@@ -1,11 +1,9 @@
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { availableParallelism, tmpdir } from "node:os";
+import { availableParallelism } from "node:os";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { Bench } from "./bench/bench.ts";
 import type { BenchOptions } from "./bench/bench.ts";
-import { Children } from "./bench/children.ts";
-import { asLine, Figures } from "./bench/figures.ts";
+import { BenchRun, positive } from "./bench/bench-run.ts";
 import { hasLitellm, hasPortkey } from "./bench/gateways.ts";
 import { allRecorded, answersAsDirect, killedProxy } from "./bench/proxy-exactness.ts";
 import { proxyFigures } from "./bench/proxy-figures.ts";
@@ -50,36 +48,27 @@ if (values.help) {
 }
 
 const options: BenchOptions = {
-  scale: values.smoke ? 0.1 : positive("scale"),
-  pairs: values.smoke ? 1 : positive("pairs"),
-  turnSeconds: values.smoke ? 0.2 : positive("turn-seconds"),
+  scale: values.smoke ? 0.1 : positive("scale", values.scale),
+  pairs: values.smoke ? 1 : positive("pairs", values.pairs),
+  turnSeconds: values.smoke ? 0.2 : positive("turn-seconds", values["turn-seconds"]),
   scenarios: undefined,
   agl: values.agl === "source" ? undefined : values.agl,
 };
 const wanted = chosenIds();
-const children = new Children();
-const figures = new Figures();
-const folder = mkdtempSync(join(tmpdir(), "agl-bench-"));
-const failures: string[] = [];
-
-for (const signal of ["SIGINT", "SIGTERM"] as const) process.on(signal, () => end(130));
-setTimeout(
-  () => {
-    failures.push(`the limit of ${values["limit-minutes"]} minutes was reached`);
-    end(1);
-  },
-  positive("limit-minutes") * 60_000,
-);
+const run = new BenchRun({
+  json: values.json,
+  limitMinutes: positive("limit-minutes", values["limit-minutes"]),
+});
 
 console.log(
   `${availableParallelism()} cores, Bun ${Bun.version}, ${options.pairs} rounds, turns of ${options.turnSeconds} s`,
 );
 try {
-  await measureAll(new Bench({ options, figures, children, folder }));
+  await measureAll(new Bench({ options, figures: run.figures, children: run.children, folder: run.folder }));
 } catch (error) {
-  failures.push(error instanceof Error ? (error.stack ?? error.message) : String(error));
+  run.failed(error);
 }
-end(failures.length === 0 ? 0 : 1);
+run.end();
 
 async function measureAll(bench: Bench): Promise<void> {
   const others = wanted.has("A2");
@@ -101,20 +90,4 @@ function chosenIds(): Set<string> {
   if (unknown === undefined) return new Set(asked);
   console.error(`--only ${unknown}: known figures are ${ids.join(", ")}`);
   process.exit(2);
-}
-
-function positive(name: "pairs" | "turn-seconds" | "scale" | "limit-minutes"): number {
-  const value = Number(values[name]);
-  if (value > 0) return value;
-  console.error(`--${name} ${values[name]}: a number above 0 is needed`);
-  process.exit(2);
-}
-
-function end(code: number): never {
-  children.killAll();
-  rmSync(folder, { recursive: true, force: true });
-  if (values.json !== undefined) writeFileSync(values.json, JSON.stringify(figures.all.map(asLine), null, 2));
-  console.log(`\n${figures.table()}`);
-  for (const failure of failures) console.log(`\nfailed: ${failure}`);
-  process.exit(code);
 }

@@ -1,12 +1,9 @@
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { availableParallelism, tmpdir } from "node:os";
-import { join } from "node:path";
+import { availableParallelism } from "node:os";
 import { parseArgs } from "node:util";
 import { Bench } from "./bench/bench.ts";
 import type { BenchOptions } from "./bench/bench.ts";
-import { Children } from "./bench/children.ts";
+import { BenchRun, positive } from "./bench/bench-run.ts";
 import { crashFigures } from "./bench/crash-figures.ts";
-import { asLine, Figures } from "./bench/figures.ts";
 import { publishedScenario } from "./bench/published-scenarios.ts";
 import { pythonComparison } from "./bench/python-comparison.ts";
 import { handedOutOnce, queueLength, wakeFigures } from "./bench/queue-figures.ts";
@@ -73,34 +70,26 @@ const options: BenchOptions = {
   agl: values.agl,
 };
 const wanted = chosenIds();
-const children = new Children();
-const figures = new Figures();
-const folder = mkdtempSync(join(tmpdir(), "agl-bench-"));
-const failures: string[] = [];
-
-for (const signal of ["SIGINT", "SIGTERM"] as const) process.on(signal, () => end(130));
-setTimeout(
-  () => {
-    failures.push(`the limit of ${values["limit-minutes"]} minutes was reached`);
-    end(1);
-  },
-  positive("limit-minutes", values["limit-minutes"]) * 60_000,
-);
+const benchRun = new BenchRun({
+  json: values.json,
+  limitMinutes: positive("limit-minutes", values["limit-minutes"]),
+});
 
 console.log(
   `${availableParallelism()} cores, Bun ${Bun.version}, scale ${options.scale}, ${options.pairs} pairs, turns of ${options.turnSeconds} s`,
 );
+const { figures, children, folder } = benchRun;
 const bench = new Bench({ options, figures, children, folder });
 for (const { ids, run } of groups) {
   if (!ids.some((id) => wanted.has(id))) continue;
   try {
     await run(bench, wanted);
   } catch (error) {
-    failures.push(`${ids.join(", ")}: ${error instanceof Error ? (error.stack ?? error.message) : error}`);
+    benchRun.failed(error, ids.join(", "));
     bench.reset();
   }
 }
-end(failures.length === 0 ? 0 : 1);
+benchRun.end();
 
 function chosenIds(): Set<string> {
   const known = [...new Set(groups.flatMap(({ ids }) => ids))];
@@ -110,20 +99,4 @@ function chosenIds(): Set<string> {
   if (unknown === undefined) return new Set(asked ?? everything);
   console.error(`--only ${unknown}: known figures are B1, ${known.join(", ")}`);
   process.exit(2);
-}
-
-function positive(name: string, text: string): number {
-  const value = Number(text);
-  if (value > 0) return value;
-  console.error(`--${name} ${text}: a number above 0 is needed`);
-  process.exit(2);
-}
-
-function end(code: number): never {
-  children.killAll();
-  rmSync(folder, { recursive: true, force: true });
-  if (values.json !== undefined) writeFileSync(values.json, JSON.stringify(figures.all.map(asLine), null, 2));
-  console.log(`\n${figures.table()}`);
-  for (const failure of failures) console.log(`\nfailed: ${failure}`);
-  process.exit(code);
 }
