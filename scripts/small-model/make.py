@@ -2,7 +2,7 @@
 
     python scripts/small-model/make.py --out DIR [--seed 0] [--minutes 10] [--device auto]
 
-Takes about four minutes on an H200, of which three are training. On the CPU it only makes sense at toy scale (see
+Takes about three minutes on an H200, nearly all of it training. On the CPU it only makes sense at toy scale (see
 --help). Needs torch, transformers and tokenizers. With the same seed, libraries and number of steps, tokenizer and
 training data are the same to the byte; weights are on the CPU, and on a GPU up to rounding.
 """
