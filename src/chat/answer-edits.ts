@@ -19,6 +19,10 @@ export function maskAnswer(json: string, body: JsonObject, mask: AnswerMask): st
   const hidesUsage = mask.hideUsage && body.usage !== undefined;
   const renamed = isRenamed(body, mask.modelName);
   if (!hidesUsage && !mask.hideTokenIds && !renamed) return json;
+  if (!hidesUsage && !renamed) {
+    const short = withoutIds(json, body);
+    if (short !== null) return short;
+  }
   const members = membersOf(json);
   const edits = hidesUsage ? removalEdits(members, ({ key }) => key === "usage") : [];
   if (renamed) edits.push(...modelEdits(members, mask.modelName as string));
@@ -42,6 +46,44 @@ function modelEdits(members: JsonMember[], modelName: string): TextEdit[] {
   return members
     .filter(({ key }) => key === "model")
     .map(({ valueStart, end }) => ({ start: valueStart, end, replacement: JSON.stringify(modelName) }));
+}
+
+/**
+ * For what vLLM writes, once per token, without a look at the members around the ids. A quote inside a JSON string is
+ * escaped, so a key in quotes is one; null unless each that holds something holds a list that is to go.
+ */
+function withoutIds(json: string, body: JsonObject): string | null {
+  let prompts = isIdList(body.prompt_token_ids) ? 1 : 0;
+  let responses = isIdList(body.token_ids) ? 1 : 0;
+  for (const choice of Array.isArray(body.choices) ? body.choices : []) {
+    if (!isObject(choice)) return null;
+    if (isIdList(choice.prompt_token_ids)) prompts += 1;
+    if (isIdList(choice.token_ids)) responses += 1;
+  }
+  const shown = nulled(json, '"prompt_token_ids"', prompts);
+  return shown === null ? null : nulled(shown, '"token_ids"', responses);
+}
+
+function isIdList(value: unknown): boolean {
+  return Array.isArray(value) && value.every((id) => typeof id === "number");
+}
+
+/** Null instead of these lists of numbers; null when there are not `count` of them, written like this. */
+function nulled(json: string, key: string, count: number): string | null {
+  let shown = "";
+  let position = 0;
+  let found = 0;
+  for (let at = json.indexOf(key); at !== -1; at = json.indexOf(key, at + key.length)) {
+    const value = at + key.length + 1;
+    if (json[value - 1] !== ":") return null;
+    if (json.startsWith("null", value)) continue;
+    if (json[value] !== "[") return null;
+    shown += `${json.slice(position, value)}null`;
+    position = json.indexOf("]", value) + 1;
+    found += 1;
+  }
+  if (found !== count) return null;
+  return found === 0 ? json : shown + json.slice(position);
 }
 
 /** vLLM writes null where it was not asked for ids. */

@@ -9,6 +9,7 @@ export interface StreamEvent {
 
 const lineFeed = 0x0a;
 const carriageReturn = 0x0d;
+const leastBufferBytes = 4096;
 
 /**
  * Cuts a byte stream into events, wherever the reads were cut: lines end in LF, CR or CRLF, and text is decoded
@@ -16,7 +17,7 @@ const carriageReturn = 0x0d;
  */
 export class EventStreamParser {
   readonly #maxEventBytes: number;
-  #buffer = new Uint8Array(4096);
+  #buffer = new Uint8Array();
   #length = 0;
   /** Bytes already looked at. */
   #scanned = 0;
@@ -29,8 +30,15 @@ export class EventStreamParser {
   }
 
   push(bytes: Uint8Array): StreamEvent[] {
-    this.#append(bytes);
     const events: StreamEvent[] = [];
+    const isSimple = this.#length === 0 && !this.#openCarriageReturn && !bytes.includes(carriageReturn);
+    const rest = isSimple ? bytes.subarray(takeWhole(bytes, events)) : bytes;
+    if (rest.length > 0) this.#pushRest(rest, events);
+    return events;
+  }
+
+  #pushRest(bytes: Uint8Array, events: StreamEvent[]): void {
+    this.#append(bytes);
     let start = 0;
     if (this.#endedInCarriageReturn(bytes)) {
       // The event went on without waiting for it, so it goes by itself.
@@ -45,7 +53,6 @@ export class EventStreamParser {
       start = this.#scanned;
     }
     this.#drop(start);
-    return events;
   }
 
   /** The LF of the CRLF that ended the last event comes only now. */
@@ -86,7 +93,7 @@ export class EventStreamParser {
       throw new RangeError(`a server-sent event is larger than ${this.#maxEventBytes} bytes`);
     }
     if (needed > this.#buffer.length) {
-      const larger = new Uint8Array(Math.max(needed, this.#buffer.length * 2));
+      const larger = new Uint8Array(Math.max(needed, this.#buffer.length * 2, leastBufferBytes));
       larger.set(this.#buffer.subarray(0, this.#length));
       this.#buffer = larger;
     }
@@ -100,6 +107,21 @@ export class EventStreamParser {
     this.#length -= count;
     this.#scanned -= count;
     this.#lineStart -= count;
+  }
+}
+
+/** The events that are whole in these bytes, which hold no CR; what most reads are. Returns where the rest begins. */
+function takeWhole(bytes: Uint8Array, events: StreamEvent[]): number {
+  let start = 0;
+  let lineStart = 0;
+  for (;;) {
+    const lineEnd = bytes.indexOf(lineFeed, lineStart);
+    if (lineEnd === -1) return start;
+    if (lineEnd === lineStart) {
+      events.push(toEvent(bytes.subarray(start, lineEnd + 1)));
+      start = lineEnd + 1;
+    }
+    lineStart = lineEnd + 1;
   }
 }
 

@@ -6,6 +6,14 @@ export async function readLimited(message: Request | Response, maxBytes: number)
   return body === null ? new Uint8Array() : await readStream(body, maxBytes);
 }
 
+/** The same as text; bytes that are no UTF-8 become U+FFFD. */
+export function readLimitedText(message: Request | Response, maxBytes: number): Promise<string | null> {
+  if (lengthOf(message) <= maxBytes) return message.text();
+  return readLimited(message, maxBytes).then((bytes) => (bytes === null ? null : decoder.decode(bytes)));
+}
+
+const decoder = new TextDecoder();
+
 /** As HTTP keeps it; NaN when it was not said, or when the body will be longer once it is unpacked. */
 function lengthOf({ headers }: Request | Response): number {
   const length = headers.get("content-length");

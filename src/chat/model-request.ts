@@ -1,4 +1,5 @@
 import { withMembers, withNewMembers } from "../protocol/json-text.ts";
+import type { MemberTexts } from "../protocol/json-text.ts";
 import type { JsonObject } from "../protocol/types.ts";
 
 /** What the agent sent, and what the answer must look like to it. */
@@ -46,16 +47,14 @@ export interface UpstreamRequest {
 
 /** The same request for the model server. */
 export function upstreamRequestText(request: ModelRequest, upstream: UpstreamRequest): string {
-  const { model, recorded, tokenIds, defaults = {} } = upstream;
-  return requestWith(request, {
-    ...defaultMembers(request.body, defaults),
-    ...(request.modelName === model ? {} : { model: JSON.stringify(model) }),
-    ...(recorded ? recordedMembers(request, tokenIds) : {}),
-  });
+  const { model, recorded, tokenIds, defaults } = upstream;
+  const members = defaults === undefined ? {} : defaultMembers(request.body, defaults);
+  if (request.modelName !== model) members.model = JSON.stringify(model);
+  return requestWith(request, recorded ? withRecordedMembers(members, request, tokenIds) : members);
 }
 
 /** The defaults that are in force, as JSON texts: an agent that writes null names no value. */
-export function defaultMembers(body: JsonObject, defaults: JsonObject): { [key: string]: string } {
+export function defaultMembers(body: JsonObject, defaults: JsonObject): MemberTexts {
   const inForce = Object.entries(defaults).filter(
     ([name]) => body[name] === undefined || body[name] === null,
   );
@@ -64,23 +63,29 @@ export function defaultMembers(body: JsonObject, defaults: JsonObject): { [key: 
 
 /** The same request, asking for what a record needs. */
 export function recordedRequestText(request: ModelRequest): string {
-  return requestWith(request, recordedMembers(request, true));
+  return requestWith(request, withRecordedMembers({}, request, true));
 }
 
 /** Members that are not there yet are added without a look at the others, which are a long conversation. */
-function requestWith({ text, body }: ModelRequest, members: { [key: string]: string }): string {
-  const names = Object.keys(members);
-  if (names.length === 0) return text;
-  return names.some((name) => Object.hasOwn(body, name))
-    ? withMembers(text, members)
-    : withNewMembers(text, members);
+function requestWith({ text, body }: ModelRequest, members: MemberTexts): string {
+  for (const name in members) if (Object.hasOwn(body, name)) return withMembers(text, members);
+  return withNewMembers(text, members);
 }
 
-function recordedMembers({ body, streamed }: ModelRequest, tokenIds: boolean): { [key: string]: string } {
-  const ids: { [key: string]: string } = tokenIds ? { return_token_ids: "true" } : {};
-  if (!streamed) return { ...ids };
-  const options = isObject(body.stream_options) ? body.stream_options : {};
-  return { ...ids, stream_options: JSON.stringify({ ...options, include_usage: true }) };
+const onlyUsage = JSON.stringify({ include_usage: true });
+
+function withRecordedMembers(
+  members: MemberTexts,
+  { body, streamed }: ModelRequest,
+  tokenIds: boolean,
+): MemberTexts {
+  if (tokenIds) members.return_token_ids = "true";
+  if (!streamed) return members;
+  const options = body.stream_options;
+  members.stream_options = isObject(options)
+    ? JSON.stringify({ ...options, include_usage: true })
+    : onlyUsage;
+  return members;
 }
 
 /** The objects of a list; none of anything else. */

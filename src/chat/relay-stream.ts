@@ -17,6 +17,13 @@ export function relayStream(
   body: ReadableStream<Uint8Array>,
   relay: StreamRelay,
 ): ReadableStream<Uint8Array> {
+  return prepareRelay(relay)(body);
+}
+
+/** The same in two steps, since the first can be done before there is a stream. */
+export function prepareRelay(
+  relay: StreamRelay,
+): (body: ReadableStream<Uint8Array>) => ReadableStream<Uint8Array> {
   const parser = new EventStreamParser();
   const transform = new TransformStream<Uint8Array, Uint8Array>({
     transform(bytes, controller) {
@@ -31,12 +38,14 @@ export function relayStream(
       if (rest !== null) controller.enqueue(rest);
     },
   });
-  // A transform alone would not hear of a connection that breaks; the pipe does, on either side.
-  body.pipeTo(transform.writable).then(
-    () => relay.onEnd(),
-    (error: unknown) => relay.onEnd(error ?? new Error("the stream was cancelled")),
-  );
-  return transform.readable;
+  return (body) => {
+    // A transform alone would not hear of a connection that breaks; the pipe does, on either side.
+    body.pipeTo(transform.writable).then(
+      () => relay.onEnd(),
+      (error: unknown) => relay.onEnd(error ?? new Error("the stream was cancelled")),
+    );
+    return transform.readable;
+  };
 }
 
 function enqueueAll(

@@ -86,8 +86,13 @@ export function applyEdits(text: string, edits: TextEdit[]): string {
   return result + text.slice(position);
 }
 
-/** The object with these members set, given as JSON text; whatever had those keys before is gone. */
-export function withMembers(json: string, values: { [key: string]: string }): string {
+/** Members by their key, each value as JSON text. */
+export interface MemberTexts {
+  [key: string]: string;
+}
+
+/** The object with these members set; whatever had those keys before is gone. */
+export function withMembers(json: string, values: MemberTexts): string {
   const members = membersOf(json);
   const isReplaced = ({ key }: JsonMember) => Object.hasOwn(values, key);
   const kept = applyEdits(json, removalEdits(members, isReplaced));
@@ -95,15 +100,33 @@ export function withMembers(json: string, values: { [key: string]: string }): st
 }
 
 /** The object, which is not empty, with these members, none of which it has. */
-export function withNewMembers(json: string, values: { [key: string]: string }): string {
+export function withNewMembers(json: string, values: MemberTexts): string {
   return append(json, values, false);
 }
 
-function append(json: string, values: { [key: string]: string }, isEmpty: boolean): string {
-  const added = Object.entries(values).map(([key, value]) => `${JSON.stringify(key)}:${value}`);
+function append(json: string, values: MemberTexts, isEmpty: boolean): string {
+  let added = "";
+  let comma = isEmpty ? "" : ",";
+  for (const key in values) {
+    added += `${comma}${quoted(key)}:${values[key]}`;
+    comma = ",";
+  }
+  if (added === "") return json;
   const close = json.lastIndexOf("}");
-  const comma = isEmpty || added.length === 0 ? "" : ",";
-  return json.slice(0, close) + comma + added.join(",") + json.slice(close);
+  return json.slice(0, close) + added + json.slice(close);
+}
+
+/** The same few keys again and again. */
+const quotedKeys = new Map<string, string>();
+const maxQuotedKeys = 1_000;
+
+function quoted(key: string): string {
+  let text = quotedKeys.get(key);
+  if (text === undefined) {
+    text = JSON.stringify(key);
+    if (quotedKeys.size < maxQuotedKeys) quotedKeys.set(key, text);
+  }
+  return text;
 }
 
 /** Position just after the string that begins at `at`. */

@@ -1,7 +1,7 @@
 import type { Context } from "hono";
 import type { ModelRequest } from "../chat/model-request.ts";
 import { readModelRequest } from "../chat/model-request.ts";
-import { readLimited } from "../chat/limited-body.ts";
+import { readLimitedText } from "../chat/limited-body.ts";
 import type { Arrival } from "./recording/arrivals.ts";
 import { Arrivals } from "./recording/arrivals.ts";
 import type { AttemptIds } from "./recording/attempt-key.ts";
@@ -29,8 +29,6 @@ import { Spool } from "./recording/spool.ts";
 import type { UpstreamTable } from "./servers/upstream-table.ts";
 
 export const defaultMaxBodyBytes = 64 * 1024 * 1024;
-
-const decoder = new TextDecoder();
 
 /** What happens behind each route. */
 export class CallDoors {
@@ -145,10 +143,7 @@ export class CallDoors {
     let facts: CallFacts | undefined;
     // Once for all tries of the call, and only when the first one is on its way: the agent waits for that.
     const learn = ({ text }: ModelRequest): CallFacts =>
-      (facts ??= {
-        arrival: this.#announce(ids),
-        repetition: this.#repeated.of(ids, text, context.req.raw.headers),
-      });
+      (facts ??= this.#facts(ids, text, context.req.raw.headers));
     return await this.#delivery.patiently(context.req.raw.signal, async (mayWait) => {
       // Begun before anything is awaited, so that a flush which comes now waits for this call; not while it is held.
       const open = this.recorder.begin(ids.rolloutId, ids.attemptId);
@@ -226,14 +221,17 @@ export class CallDoors {
       const message = `content-encoding is ${encoding}: send the body uncompressed`;
       throw new Refused("bad_request", errorAnswer(415, "unsupported_encoding", message));
     }
-    const bytes = await readLimited(context.req.raw, this.#maxBodyBytes).catch(() => {
+    let text: string | null;
+    try {
+      text = await readLimitedText(context.req.raw, this.#maxBodyBytes);
+    } catch {
       throw new Refused("bad_request", errorAnswer(400, "invalid_request", "the body ended too early"));
-    });
-    if (bytes === null) {
+    }
+    if (text === null) {
       const message = `the body is larger than ${this.#maxBodyBytes} bytes`;
       throw new Refused("bad_request", errorAnswer(413, "body_too_large", message));
     }
-    const read = readModelRequest(decoder.decode(bytes));
+    const read = readModelRequest(text);
     if (read.ok) return read.request;
     throw new Refused(
       "bad_request",
@@ -249,7 +247,7 @@ export class CallDoors {
     if (this.recorder.refusesCalls()) {
       throw unavailable("recording_backlog", "the store has not taken earlier calls yet; try again");
     }
-    if (await this.#exists(ids)) return;
+    if (this.#attempts.isKnown(ids) || (await this.#exists(ids))) return;
     const message = `there is no attempt ${ids.attemptId} of a rollout ${ids.rolloutId}`;
     throw new Refused("unknown_attempt", errorAnswer(404, "unknown_attempt", message));
   }
@@ -261,6 +259,12 @@ export class CallDoors {
       this.surroundings.log.warning("the store cannot be asked about a call", { error: messageOf(error) });
       throw unavailable("store_unavailable", "the store cannot be reached; try again");
     }
+  }
+
+  #facts(ids: AttemptIds, text: string, headers: Headers): CallFacts {
+    let arrived = false;
+    const arrival = this.#announce(ids).finally(() => (arrived = true));
+    return { arrival, hasArrived: () => arrived, repetition: this.#repeated.of(ids, text, headers) };
   }
 
   async #announce(ids: AttemptIds): Promise<Arrival> {

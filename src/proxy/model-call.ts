@@ -4,7 +4,7 @@ import type { CallFailure } from "../chat/call-failure.ts";
 import { answerFailure, noAnswer, streamFailure } from "../chat/call-failure.ts";
 import { readLimited } from "../chat/limited-body.ts";
 import type { ModelRequest } from "../chat/model-request.ts";
-import { relayStream } from "../chat/relay-stream.ts";
+import { prepareRelay } from "../chat/relay-stream.ts";
 import { relayedHeaders } from "../chat/relayed-headers.ts";
 import type { DirectFetch } from "../client/loopback-fetch.ts";
 import type { Logger } from "../log.ts";
@@ -54,6 +54,8 @@ export interface ModelCallOptions {
 export interface CallFacts {
   /** What the store says of it: the record waits for that, and the end of the answer a little. Never fails. */
   arrival: Promise<Arrival>;
+  /** That is over. */
+  hasArrived(): boolean;
   repetition: Repetition;
 }
 
@@ -66,7 +68,8 @@ export interface CallRecording {
 }
 
 interface CallEnd {
-  answerText?: string | null;
+  /** Asked for when the call is written down: to put together a long answer takes a while. */
+  answerText?(): string | null;
   answer?: JsonObject | null;
   failure?: CallFailure | null;
 }
@@ -99,17 +102,23 @@ class ModelCall {
 
   async forward(): Promise<Response | null> {
     let response: Response;
+    const sent = this.#send();
+    // While the model works.
+    const reader = this.#reader();
+    const relay = this.#options.request.streamed ? this.#relay(reader) : undefined;
     try {
-      response = await this.#send();
+      response = await sent;
     } catch (error) {
       return this.#notAnswered(error);
     }
     try {
       if (response.status < 500) this.#options.target.health.responded();
       const streamed = response.headers.get("content-type")?.startsWith("text/event-stream") === true;
-      if (response.ok && streamed && response.body !== null)
-        return this.#relayStream(response, response.body);
-      return await this.#relayWhole(response);
+      if (response.ok && streamed && response.body !== null) {
+        const relayed = (relay ?? this.#relay(reader))(response.body);
+        return new Response(relayed, { status: response.status, headers: relayedHeaders(response.headers) });
+      }
+      return await this.#relayWhole(response, reader);
     } catch (error) {
       // Ours, and not the server's.
       this.#exchange.end();
@@ -131,21 +140,18 @@ class ModelCall {
   #send(): Promise<Response> {
     const { surroundings, route, target, clientHeaders } = this.#options;
     const headers = forwardedRequestHeaders(clientHeaders);
-    headers.set("content-type", "application/json");
-    const request = { method: "POST", headers, body: this.#requestText };
+    headers["content-type"] = "application/json";
+    const request = { headers, body: this.#requestText };
     return this.#exchange.send(surroundings.fetch, target.upstream, route.upstreamPath, request);
   }
 
-  #relayStream(response: Response, body: ReadableStream<Uint8Array>): Response {
-    const reader = this.#reader();
-    const relayed = relayStream(body, {
+  #relay(reader: AnswerReader): ReturnType<typeof prepareRelay> {
+    return prepareRelay({
       reader,
       onBytes: () => this.#exchange.firstByteCame(),
       onWhole: () => this.#numbered(),
       onEnd: (error) => this.#endStream(reader, error),
     });
-    const headers = relayedHeaders(response.headers);
-    return new Response(relayed, { status: response.status, headers });
   }
 
   #endStream(reader: AnswerReader, error: unknown): void {
@@ -155,10 +161,10 @@ class ModelCall {
     const broken = error !== undefined && !reader.done && !left;
     let failure = broken ? this.#exchange.failureOf(error) : streamFailure(reader.error);
     if (answer === null && !left) failure ??= noAnswer("the stream ended without an answer");
-    this.#end({ answer, answerText: reader.answerText(), failure }, left && !reader.done);
+    this.#end({ answer, answerText: () => reader.answerText(), failure }, left && !reader.done);
   }
 
-  async #relayWhole(response: Response): Promise<Response> {
+  async #relayWhole(response: Response, reader: AnswerReader): Promise<Response> {
     this.#exchange.firstByteCame();
     let bytes: Uint8Array | null;
     try {
@@ -175,9 +181,8 @@ class ModelCall {
       const shown = answerText === null ? (bytes as Uint8Array<ArrayBuffer>) : this.#errorText(answerText);
       return new Response(shown, { status: response.status, headers });
     }
-    const reader = this.#reader();
     const shown = reader.whole(answerText, body);
-    this.#end({ answer: reader.answer(), answerText });
+    this.#end({ answer: reader.answer(), answerText: () => answerText });
     await this.#numbered();
     return new Response(shown, { status: response.status, headers });
   }
@@ -186,14 +191,11 @@ class ModelCall {
    * What the agent writes after it has the answer gets later numbers than the call only when the call has its own. A
    * model is slower than the store, so this is over before it begins, unless the store has trouble.
    */
-  async #numbered(): Promise<void> {
+  #numbered(): Promise<void> | undefined {
     const { recording } = this.#options;
-    if (recording === null) return;
+    if (recording === null || recording.facts().hasArrived()) return undefined;
     recording.askNow();
-    let timer: Timer | undefined;
-    const limit = new Promise<void>((resolve) => (timer = setTimeout(resolve, maxNumberWaitMs)));
-    await Promise.race([recording.facts().arrival, limit]);
-    clearTimeout(timer);
+    return inTime(recording.facts().arrival);
   }
 
   #errorText(answerText: string): string {
@@ -219,7 +221,7 @@ class ModelCall {
   }
 
   #end(
-    { answerText = null, answer = null, failure: given = null }: CallEnd,
+    { answerText = () => null, answer = null, failure: given = null }: CallEnd,
     aborted = this.#exchange.clientLeft,
   ): void {
     if (this.#over) return;
@@ -230,12 +232,11 @@ class ModelCall {
     const failure = given && { ...given, message: withoutKey(given.message, upstream) };
     if (this.#reached) health.ended(failure, aborted);
     if (recording === null) return;
-    const call: FinishedCall = {
+    const call: AnsweredCall = {
       upstream,
       request,
       chatBody: route.chatBody(request.body),
       requestText: this.#requestText,
-      answerText,
       answer,
       failure,
       abortedByClient: aborted,
@@ -245,27 +246,35 @@ class ModelCall {
     recording.askNow();
     recording.facts().repetition.ended({ failed: aborted || failure !== null });
     countCall(call, recording, surroundings);
-    const bytes = 4 * (this.#requestText.length + (answerText?.length ?? 0));
-    surroundings.finished.add(() => void record(call, recording, { counts: surroundings.counts, bytes }));
+    const { counts, finished } = surroundings;
+    finished.add(() => void record({ ...call, answerText: answerText() }, recording, counts));
   }
 }
 
-type FinishedCall = Omit<CallRecord, "identity">;
+type AnsweredCall = Omit<CallRecord, "identity" | "answerText">;
+
+async function inTime(arrival: Promise<Arrival>): Promise<void> {
+  let timer: Timer | undefined;
+  const limit = new Promise<void>((resolve) => (timer = setTimeout(resolve, maxNumberWaitMs)));
+  await Promise.race([arrival, limit]);
+  clearTimeout(timer);
+}
 
 async function record(
-  call: FinishedCall,
+  call: Omit<CallRecord, "identity">,
   { ids, facts, open }: CallRecording,
-  { counts, bytes }: { counts: ProxyCounts; bytes: number },
+  counts: ProxyCounts,
 ): Promise<void> {
   const { arrival, repetition } = facts();
   const { sequenceId, ended } = await arrival;
   if (ended) counts.stale += 1;
   const identity: CallIdentity = { ...ids, sequenceId, stale: ended, retry: repetition.count };
+  const bytes = 4 * (call.requestText.length + (call.answerText?.length ?? 0));
   open.record(() => callSpans({ ...call, identity }), bytes);
 }
 
 function countCall(
-  record: FinishedCall,
+  record: AnsweredCall,
   { ids, facts }: CallRecording,
   { counts, log }: CallSurroundings,
 ): void {

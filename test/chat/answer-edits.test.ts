@@ -50,6 +50,43 @@ test("what was added is gone, all else is as it came, whatever the answer looks 
   );
 });
 
+test("ids go and nothing else does, also where a text or another member is called like them", () => {
+  const lookalikes = fc.constantFrom('"token_ids":[1]', "token_ids", '\\"prompt_token_ids\\":[2]');
+  const inner = fc.oneof(lookalikes, fc.record({ token_ids: ids }), fc.record({ a: lookalikes }));
+  const likeVllm = fc.record(
+    {
+      prompt_token_ids: ids,
+      choices: fc.array(
+        fc.record({ token_ids: ids, prompt_token_ids: ids, delta: inner }, { requiredKeys: [] }),
+      ),
+      token_ids: ids,
+      note: inner,
+    },
+    { requiredKeys: ["choices"] },
+  );
+  const spaced = (text: string) => text.replace('"token_ids":', '"token_ids" : ');
+  fc.assert(
+    fc.property(likeVllm, fc.boolean(), (value, isSpaced) => {
+      const text = isSpaced ? spaced(JSON.stringify(value)) : JSON.stringify(value);
+      fc.pre(isJson(text));
+      const body = JSON.parse(text) as JsonObject;
+      const expected = withoutIds(body) as JsonObject;
+      expected.choices = (expected.choices as unknown[]).map(withoutIds);
+      expect(JSON.parse(maskAnswer(text, body, { hideTokenIds: true, hideUsage: false }))).toEqual(expected);
+    }),
+    { numRuns: 2_000 },
+  );
+});
+
+function isJson(text: string): boolean {
+  try {
+    JSON.parse(text);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
 test("an agent that asked for everything gets the same text", () => {
   const open = { modelName: "models/version_0", hideTokenIds: false, hideUsage: false };
   fc.assert(

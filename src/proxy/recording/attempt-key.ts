@@ -5,5 +5,5 @@ export interface AttemptIds {
 
 /** The two ids as one text. */
 export function attemptKey({ rolloutId, attemptId }: AttemptIds): string {
-  return JSON.stringify([rolloutId, attemptId]);
+  return `${rolloutId.length} ${rolloutId} ${attemptId}`;
 }

@@ -4,7 +4,8 @@ import { attemptKey, type AttemptIds } from "./attempt-key.ts";
 
 /** The attempts that exist, so that nobody writes into a rollout that is not there; and those that were sealed. */
 export interface KnownAttempts {
-  /** From memory where it can be: an attempt that exists goes on existing. */
+  /** Without asking anybody: an attempt that exists goes on existing. */
+  isKnown(ids: AttemptIds): boolean;
   exists(ids: AttemptIds): Promise<boolean>;
   /** Its runner ends it: whatever comes from now on is late. */
   seal(ids: AttemptIds): void;
@@ -28,6 +29,7 @@ export function createKnownAttempts(options: {
   };
 
   return {
+    isKnown: (ids) => known.has(attemptKey(ids)),
     async exists(ids) {
       const key = attemptKey(ids);
       if (known.has(key)) return true;

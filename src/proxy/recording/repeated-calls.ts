@@ -19,10 +19,16 @@ export class RepeatedCalls {
   readonly #failures = new Map<string, number>();
 
   of(ids: AttemptIds, requestText: string, headers: Headers): Repetition {
-    const key = `${attemptKey(ids)} ${Bun.hash(requestText).toString(16)}`;
+    let known: string | undefined;
+    // Only when there is something to compare: nearly all calls go well.
+    const key = () => (known ??= `${attemptKey(ids)} ${Bun.hash(requestText).toString(16)}`);
+    const failuresBefore = () => (this.#failures.size === 0 ? 0 : (this.#failures.get(key()) ?? 0));
     return {
-      count: numbered(headers.get("x-stainless-retry-count")) ?? this.#failures.get(key) ?? 0,
-      ended: ({ failed }) => (failed ? this.#remember(key) : void this.#failures.delete(key)),
+      count: numbered(headers.get("x-stainless-retry-count")) ?? failuresBefore(),
+      ended: ({ failed }) => {
+        if (failed) this.#remember(key());
+        else if (this.#failures.size > 0) this.#failures.delete(key());
+      },
     };
   }
 

@@ -44,7 +44,6 @@ export async function passThrough(options: PassThroughOptions): Promise<Response
   const exchange = new UpstreamCall(client, surroundings.firstByteTimeoutMs);
   try {
     const response = await exchange.send(surroundings.fetch, upstream, `/${route}`, {
-      method: "POST",
       headers: forwardedRequestHeaders(clientHeaders),
       body: withMembers(request.text, { model: JSON.stringify(upstream.model) }),
     });

@@ -94,7 +94,9 @@ export class Delivery {
 
   /** Undefined only when the call may wait. */
   #choose(wish: Wish): Target | undefined {
-    return this.isServed(wish) ? this.upstreams.choose(wish) : undefined;
+    const target = this.upstreams.choose(wish);
+    if (target === undefined) this.isServed(wish);
+    return target;
   }
 
   #notHeld(end: HoldEnd): Refused {

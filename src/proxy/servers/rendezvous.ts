@@ -6,6 +6,8 @@ export function rendezvous<Item extends { name: string; weight: number }>(
   key: string,
   items: readonly Item[],
 ): Item | undefined {
+  const [only] = items;
+  if (items.length === 1 && only !== undefined) return only.weight > 0 ? only : undefined;
   let best: Item | undefined;
   let bestScore = 0;
   for (const item of items) {

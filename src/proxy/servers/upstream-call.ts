@@ -11,40 +11,49 @@ export class UpstreamCall {
   readonly #controller = new AbortController();
   readonly #client: AbortSignal;
   readonly #firstByteTimeoutMs: number;
-  readonly #timer: ReturnType<typeof setTimeout>;
+  #timer: ReturnType<typeof setTimeout> | undefined;
   readonly #abort = () => this.#controller.abort();
   #timedOut = false;
 
   constructor(client: AbortSignal, firstByteTimeoutMs: number) {
     this.#client = client;
     this.#firstByteTimeoutMs = firstByteTimeoutMs;
-    this.#timer = setTimeout(() => {
-      this.#timedOut = true;
-      this.#abort();
-    }, firstByteTimeoutMs);
-    client.addEventListener("abort", this.#abort);
-    if (client.aborted) this.#abort();
   }
 
   get clientLeft(): boolean {
     return this.#client.aborted;
   }
 
+  /** Once. */
   send(
     fetcher: DirectFetch,
     upstream: Upstream,
     path: string,
-    request: DirectFetchOptions & { headers: Headers },
+    { headers, body }: { headers: RequestHeaders; body: string },
   ): Promise<Response> {
-    const { headers } = request;
-    headers.set("accept-encoding", "identity");
-    if (upstream.apiKey !== undefined) headers.set("authorization", `Bearer ${upstream.apiKey}`);
-    return fetcher(upstream.baseUrl + path, {
-      ...request,
+    headers["accept-encoding"] = "identity";
+    if (upstream.apiKey !== undefined) headers["authorization"] = `Bearer ${upstream.apiKey}`;
+    const request: DirectFetchOptions = {
+      method: "POST",
+      headers,
+      body,
       redirect: "manual",
       signal: this.#controller.signal,
-      ...(upstream.unixSocket === undefined ? {} : { unix: upstream.unixSocket }),
-    });
+    };
+    if (upstream.unixSocket !== undefined) request.unix = upstream.unixSocket;
+    if (this.clientLeft) this.#abort();
+    const answer = fetcher(upstream.baseUrl + path, request);
+    // Only now, since the model can work meanwhile.
+    this.#watch();
+    return answer;
+  }
+
+  #watch(): void {
+    this.#timer = setTimeout(() => {
+      this.#timedOut = true;
+      this.#abort();
+    }, this.#firstByteTimeoutMs);
+    this.#client.addEventListener("abort", this.#abort);
   }
 
   firstByteCame(): void {
@@ -82,13 +91,18 @@ export function wasNeverReached(error: unknown): boolean {
   return error instanceof Error && unreachedCodes.has(String((error as { code?: unknown }).code));
 }
 
+/** By their names in lower case. */
+export interface RequestHeaders {
+  [name: string]: string;
+}
+
 const requestHeaders = ["content-type", "accept", "x-request-id", "traceparent", "tracestate"];
 
-export function forwardedRequestHeaders(headers: Headers): Headers {
-  const forwarded = new Headers();
+export function forwardedRequestHeaders(headers: Headers): RequestHeaders {
+  const forwarded: RequestHeaders = {};
   for (const name of requestHeaders) {
     const value = headers.get(name);
-    if (value !== null) forwarded.set(name, value);
+    if (value !== null) forwarded[name] = value;
   }
   return forwarded;
 }

@@ -41,6 +41,8 @@ export interface UpstreamTableOptions extends HealthSurroundings {
 export class UpstreamTable {
   readonly #options: UpstreamTableOptions;
   #members: readonly Member[] = [];
+  /** Those that get calls, by the name of their model. */
+  #groups = new Map<string, Member[]>();
 
   constructor(initial: readonly Upstream[], options: UpstreamTableOptions) {
     this.#options = options;
@@ -63,6 +65,10 @@ export class UpstreamTable {
       member.health.hasStandIn = members.some((other) => isStandIn(other, member));
     }
     this.#members = members;
+    this.#groups = Map.groupBy(
+      members.filter(({ weight }) => weight > 0),
+      ({ upstream }) => upstream.modelName,
+    );
     const kept = new Set(members.map(({ health }) => health));
     for (const { health } of before.values()) if (!kept.has(health)) health.close();
     this.#options.onAvailable();
@@ -108,12 +114,13 @@ export class UpstreamTable {
   }
 
   #group(modelName: string): Member[] {
-    return this.#members.filter(({ upstream, weight }) => upstream.modelName === modelName && weight > 0);
+    return this.#groups.get(modelName) ?? [];
   }
 
   /** Where all are left out, a call goes to one that may at least answer, and if it cannot wait, to any. */
   #candidates({ modelName, mayWait }: Wish): Member[] {
     const group = this.#group(modelName);
+    if (group.every(({ health }) => health.isAvailable)) return group;
     const available = group.filter(({ health }) => health.isAvailable);
     if (available.length > 0) return available;
     const reachable = group.filter(({ health }) => !health.isUnreachable);
