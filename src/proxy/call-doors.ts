@@ -122,29 +122,29 @@ export class CallDoors {
     );
   }
 
-  async record(context: Context, choose: ChooseRoute): Promise<Response> {
-    return await this.#refusing(async () => {
+  record(context: Context, choose: ChooseRoute): Promise<Response> {
+    return this.#refusing(() => {
       const ids = attemptIds(context);
       if (ids !== null) {
         this.surroundings.counts.calls += 1;
-        return await this.#recorded(context, choose, ids);
+        return this.#recorded(context, choose, ids);
       }
       if (this.surroundings.counts.unattributed++ === 0) {
         this.surroundings.log.warning("calls without a rollout and attempt are forwarded and not recorded");
       }
-      return await this.#unrecorded(context, (request, target, isLastTry) =>
+      return this.#unrecorded(context, (request, target, isLastTry) =>
         this.#forward(context, choose, { request, target, recording: null, isLastTry }),
       );
     });
   }
 
-  async #recorded(context: Context, choose: ChooseRoute, ids: AttemptIds): Promise<Response> {
+  #recorded(context: Context, choose: ChooseRoute, ids: AttemptIds): Promise<Response> {
     let request: ModelRequest | undefined;
     let facts: CallFacts | undefined;
     // Once for all tries of the call, and only when the first one is on its way: the agent waits for that.
     const learn = ({ text }: ModelRequest): CallFacts =>
       (facts ??= this.#facts(ids, text, context.req.raw.headers));
-    return await this.#delivery.patiently(context.req.raw.signal, async (mayWait) => {
+    return this.#delivery.patiently(context.req.raw.signal, async (mayWait) => {
       // Begun before anything is awaited, so that a flush which comes now waits for this call; not while it is held.
       const open = this.recorder.begin(ids.rolloutId, ids.attemptId);
       try {

@@ -80,8 +80,8 @@ const maxNumberWaitMs = 1_000;
  * Forwards one call, and hands the record on when it is over. The agent never waits for the record. Null when no server
  * was reached and this was not the last try: then nothing is recorded.
  */
-export async function forwardModelCall(options: ModelCallOptions): Promise<Response | null> {
-  return await new ModelCall(options).forward();
+export function forwardModelCall(options: ModelCallOptions): Promise<Response | null> {
+  return new ModelCall(options).forward();
 }
 
 class ModelCall {
