@@ -42,6 +42,12 @@ async function measure(bench: Bench, sides: ProxySides, shape: CallsShape): Prom
   return { rounds: measured as Round[], sides: sides.sides };
 }
 
+/** What is told beside a figure of recorded calls. */
+const asideSides = [
+  ["unrecorded", "the same, calls that are not recorded"],
+  ["bare", "the same, a proxy that does nothing"],
+] as const;
+
 const onePlain = "plain calls of 2 KB, 1 connection";
 const manyPlainNote = "plain calls of 2 KB, 32 connections from 1 process";
 const oneStream = "streams of 32 events, 1 ms or more apart, 1 connection";
@@ -56,10 +62,7 @@ function singlePlain(bench: Bench, measured: Measured, ids: ReadonlySet<string>)
       target: { at: "most", value: 1.6 },
       note: onePlain,
     });
-    for (const [side, name] of [
-      ["unrecorded", "the same, calls that are not recorded"],
-      ["bare", "the same, a proxy that does nothing"],
-    ] as const) {
+    for (const [side, name] of asideSides) {
       const value: Value = (round) => added(round, side, "p50Ms") / round.direct.p50Ms;
       add(bench, measured, { id: "A1", name, value, beside: side, note: onePlain });
     }
@@ -98,13 +101,10 @@ function singleStreams(bench: Bench, measured: Measured): void {
     target: { at: "most", value: 1 },
     note: oneStream,
   });
-  add(bench, measured, {
-    id: "A5",
-    name: "the same, a proxy that does nothing",
-    value: (round) => added(round, "bare", "firstP50Ms") / round.direct.firstP50Ms,
-    beside: "bare",
-    note: oneStream,
-  });
+  for (const [side, name] of asideSides) {
+    const value: Value = (round) => added(round, side, "firstP50Ms") / round.direct.firstP50Ms;
+    add(bench, measured, { id: "A5", name, value, beside: side, note: oneStream });
+  }
   add(bench, measured, {
     id: "A5",
     name: "whole streams: added p50 / direct p50",
