@@ -22,6 +22,8 @@ interface CollectedToolCall {
   arguments: string;
 }
 
+const envelopeKeys = ["id", "object", "created", "model", "service_tier", "system_fingerprint"];
+
 /** Puts the chunks of a stream together to the answer that a plain call would have had. */
 export class AnswerCollector {
   readonly #envelope: JsonObject = {};
@@ -35,7 +37,7 @@ export class AnswerCollector {
 
   add(chunk: JsonObject): void {
     if (chunk.error !== undefined && chunk.error !== null) this.error ??= chunk.error;
-    for (const key of ["id", "object", "created", "model", "service_tier", "system_fingerprint"]) {
+    for (const key of envelopeKeys) {
       if (this.#envelope[key] === undefined && chunk[key] !== undefined) this.#envelope[key] = chunk[key];
     }
     this.#promptTokenIds ??= chunk.prompt_token_ids;

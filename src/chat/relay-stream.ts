@@ -53,13 +53,25 @@ function enqueueAll(
   events: StreamEvent[],
   { reader, onWhole }: StreamRelay,
 ): Promise<void> | void {
-  const parts = events.map((event) => reader.event(event)).filter((part) => part !== null);
-  const length = parts.reduce((sum, part) => sum + part.length, 0);
-  const enqueue = () => {
-    if (length > 0) controller.enqueue(concatenate(parts, length));
-  };
+  const shown = shownOf(events, reader);
   // Waiting costs a turn of the event loop, so a token never does.
   const wait = reader.done ? onWhole?.() : undefined;
-  if (wait !== undefined) return wait.then(enqueue);
-  enqueue();
+  if (wait !== undefined) return wait.then(() => enqueue(controller, shown));
+  enqueue(controller, shown);
+}
+
+function shownOf(events: StreamEvent[], reader: AnswerReader): Uint8Array {
+  const parts: Uint8Array[] = [];
+  let length = 0;
+  for (const event of events) {
+    const part = reader.event(event);
+    if (part === null) continue;
+    parts.push(part);
+    length += part.length;
+  }
+  return concatenate(parts, length);
+}
+
+function enqueue(controller: TransformStreamDefaultController<Uint8Array>, bytes: Uint8Array): void {
+  if (bytes.length > 0) controller.enqueue(bytes);
 }

@@ -30,6 +30,9 @@ import type { UpstreamTable } from "./servers/upstream-table.ts";
 
 export const defaultMaxBodyBytes = 64 * 1024 * 1024;
 
+/** As the path of a call names it. */
+export type NamedAttempt = Partial<AttemptIds>;
+
 /** What happens behind each route. */
 export class CallDoors {
   readonly recorder: Recorder;
@@ -122,40 +125,39 @@ export class CallDoors {
     );
   }
 
-  record(context: Context, choose: ChooseRoute): Promise<Response> {
+  record(request: Request, named: NamedAttempt, choose: ChooseRoute): Promise<Response> {
     return this.#refusing(() => {
-      const ids = attemptIds(context);
+      const ids = attemptIds(request, named);
       if (ids !== null) {
         this.surroundings.counts.calls += 1;
-        return this.#recorded(context, choose, ids);
+        return this.#recorded(request, choose, ids);
       }
       if (this.surroundings.counts.unattributed++ === 0) {
         this.surroundings.log.warning("calls without a rollout and attempt are forwarded and not recorded");
       }
-      return this.#unrecorded(context, (request, target, isLastTry) =>
-        this.#forward(context, choose, { request, target, recording: null, isLastTry }),
+      return this.#unrecorded(request, named, (call, target, isLastTry) =>
+        this.#forward(request, choose, { request: call, target, recording: null, isLastTry }),
       );
     });
   }
 
-  #recorded(context: Context, choose: ChooseRoute, ids: AttemptIds): Promise<Response> {
-    let request: ModelRequest | undefined;
+  #recorded(request: Request, choose: ChooseRoute, ids: AttemptIds): Promise<Response> {
+    let read: ModelRequest | undefined;
     let facts: CallFacts | undefined;
     // Once for all tries of the call, and only when the first one is on its way: the agent waits for that.
-    const learn = ({ text }: ModelRequest): CallFacts =>
-      (facts ??= this.#facts(ids, text, context.req.raw.headers));
-    return this.#delivery.patiently(context.req.raw.signal, async (mayWait) => {
+    const learn = ({ text }: ModelRequest): CallFacts => (facts ??= this.#facts(ids, text, request.headers));
+    return this.#delivery.patiently(request.signal, async (mayWait) => {
       // Begun before anything is awaited, so that a flush which comes now waits for this call; not while it is held.
       const open = this.recorder.begin(ids.rolloutId, ids.attemptId);
       try {
-        const call = (request ??= await this.#readRequest(context));
+        const call = (read ??= await this.#readRequest(request));
         const wish = { modelName: call.modelName, rolloutId: ids.rolloutId, mayWait };
         let answer: Response | null = null;
         if (this.#delivery.isServed(wish)) {
           await this.#admit(ids);
           const recording = { ids, facts: () => learn(call), askNow: () => this.#arrivals.askNow(), open };
           const answering = this.#delivery.reach(wish, (target, isLastTry) =>
-            this.#forward(context, choose, { request: call, recording, target, isLastTry }),
+            this.#forward(request, choose, { request: call, recording, target, isLastTry }),
           );
           learn(call);
           answer = await answering;
@@ -170,36 +172,36 @@ export class CallDoors {
   }
 
   async #unrecorded(
-    context: Context,
-    send: (request: ModelRequest, ...rest: Parameters<Send>) => ReturnType<Send>,
+    request: Request,
+    named: NamedAttempt,
+    send: (call: ModelRequest, ...rest: Parameters<Send>) => ReturnType<Send>,
   ): Promise<Response> {
-    const request = await this.#readRequest(context);
-    const { modelName } = request;
-    const rolloutId = attemptIds(context)?.rolloutId;
-    return await this.#delivery.patiently(context.req.raw.signal, async (mayWait) => {
+    const call = await this.#readRequest(request);
+    const { modelName } = call;
+    const rolloutId = attemptIds(request, named)?.rolloutId;
+    return await this.#delivery.patiently(request.signal, async (mayWait) => {
       const wish = { modelName, rolloutId, mayWait };
-      if (!this.#delivery.isServed(wish)) return request;
-      return (await this.#delivery.reach(wish, (...rest) => send(request, ...rest))) ?? request;
+      if (!this.#delivery.isServed(wish)) return call;
+      return (await this.#delivery.reach(wish, (...rest) => send(call, ...rest))) ?? call;
     });
   }
 
   #forward(
-    context: Context,
+    { signal: client, headers: clientHeaders }: Request,
     choose: ChooseRoute,
     call: Pick<ModelCallOptions, "request" | "target" | "recording" | "isLastTry">,
   ): Promise<Response | null> {
-    const { signal: client, headers: clientHeaders } = context.req.raw;
     const route = choose(call.request, call.target.upstream, call.recording !== null);
     return forwardModelCall({ ...call, route, surroundings: this.surroundings, clientHeaders, client });
   }
 
-  async pass(context: Context, route: string): Promise<Response> {
-    return await this.#refusing(async () => {
+  pass(request: Request, named: NamedAttempt, route: string): Promise<Response> {
+    return this.#refusing(() => {
       countUnrecorded(this.surroundings, route);
-      const { signal: client, headers: clientHeaders } = context.req.raw;
+      const { signal: client, headers: clientHeaders } = request;
       const common = { surroundings: this.surroundings, route, clientHeaders, client };
-      return await this.#unrecorded(context, (request, target, isLastTry) =>
-        passThrough({ ...common, request, target, isLastTry }),
+      return this.#unrecorded(request, named, (call, target, isLastTry) =>
+        passThrough({ ...common, request: call, target, isLastTry }),
       );
     });
   }
@@ -214,16 +216,16 @@ export class CallDoors {
     }
   }
 
-  async #readRequest(context: Context): Promise<ModelRequest> {
+  async #readRequest(request: Request): Promise<ModelRequest> {
     if (this.#closed) throw unavailable("closed", "the proxy is closing");
-    const encoding = context.req.raw.headers.get("content-encoding");
+    const encoding = request.headers.get("content-encoding");
     if (encoding !== null && encoding !== "identity") {
       const message = `content-encoding is ${encoding}: send the body uncompressed`;
       throw new Refused("bad_request", errorAnswer(415, "unsupported_encoding", message));
     }
     let text: string | null;
     try {
-      text = await readLimitedText(context.req.raw, this.#maxBodyBytes);
+      text = await readLimitedText(request, this.#maxBodyBytes);
     } catch {
       throw new Refused("bad_request", errorAnswer(400, "invalid_request", "the body ended too early"));
     }
@@ -291,10 +293,10 @@ function recorderOf(
 }
 
 /** From the path, else from the headers; null when the call names no attempt. */
-function attemptIds(context: Context): AttemptIds | null {
-  const rolloutId = context.req.param("rolloutId") ?? context.req.header("x-rollout-id");
-  const attemptId = context.req.param("attemptId") ?? context.req.header("x-attempt-id");
-  if (rolloutId === undefined && attemptId === undefined) return null;
+function attemptIds({ headers }: Request, named: NamedAttempt): AttemptIds | null {
+  const rolloutId = named.rolloutId ?? headers.get("x-rollout-id");
+  const attemptId = named.attemptId ?? headers.get("x-attempt-id");
+  if (rolloutId === null && attemptId === null) return null;
   if (!rolloutId || !attemptId) {
     const message = "x-rollout-id and x-attempt-id belong together: send both or neither";
     throw new Refused("bad_request", errorAnswer(400, "invalid_request", message));

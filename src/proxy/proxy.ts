@@ -1,9 +1,9 @@
-import { Hono } from "hono";
+import { type Context, Hono } from "hono";
 import type { DirectFetch } from "../client/loopback-fetch.ts";
 import { messageOf } from "../errors.ts";
 import type { Logger } from "../log.ts";
 import type { StoreApi } from "../protocol/store-api.ts";
-import { CallDoors } from "./call-doors.ts";
+import { CallDoors, type NamedAttempt } from "./call-doors.ts";
 import type { ProxyStatistics } from "./counts.ts";
 import { errorAnswer } from "./error-answer.ts";
 import { passedRoutes } from "./routes/pass-through.ts";
@@ -43,6 +43,8 @@ export interface ProxyOptions {
 
 export interface RecordingProxy {
   app: Hono;
+  /** The same as the app's. Chat completions of an attempt, which nearly all calls are, get there without its router. */
+  fetch(request: Request): Response | Promise<Response>;
   /** Atomic and live: calls in flight finish where they are. With an empty list, calls are held, then get 503. */
   setUpstreams(list: Upstream[]): void;
   statistics(): ProxyStatistics;
@@ -56,8 +58,16 @@ export interface RecordingProxy {
 
 export function createProxy(options: ProxyOptions): RecordingProxy {
   const doors = new CallDoors(options);
+  const app = proxyApp(doors);
   return {
-    app: proxyApp(doors),
+    app,
+    fetch: (request) => {
+      const attempt = request.method === "POST" ? chatPath.exec(request.url) : null;
+      if (attempt === null) return app.fetch(request);
+      const [, rolloutId = "", attemptId = ""] = attempt;
+      const named = { rolloutId, attemptId };
+      return doors.record(request, named, chatCompletions).catch((error) => internalError(doors, error));
+    },
     setUpstreams: (list) => doors.upstreams.set(list),
     statistics: () => doors.statistics(),
     flush: (deadlineMs) => doors.flush(deadlineMs),
@@ -65,6 +75,10 @@ export function createProxy(options: ProxyOptions): RecordingProxy {
     close: async () => doors.close(),
   };
 }
+
+/** As clients write it; whatever is written otherwise goes through the router. */
+const chatPath = /^http:\/\/[^/]+\/rollout\/([\w-]+)\/attempt\/([\w-]+)\/v1\/chat\/completions$/;
+const chatCompletions = recordedRoutes["chat/completions"];
 
 /** Base URLs come with and without `/v1`, with and without the attempt, so every route has four addresses. */
 function proxyApp(doors: CallDoors): Hono {
@@ -77,19 +91,31 @@ function proxyApp(doors: CallDoors): Hono {
     for (const version of ["/v1", ""]) {
       app.get(`${prefix}${version}/models`, (context) => doors.models(context));
       for (const [route, choose] of Object.entries(recordedRoutes)) {
-        app.post(`${prefix}${version}/${route}`, (context) => doors.record(context, choose));
+        app.post(`${prefix}${version}/${route}`, (context) =>
+          doors.record(context.req.raw, attemptOf(context), choose),
+        );
       }
       for (const route of passedRoutes) {
-        app.post(`${prefix}${version}/${route}`, (context) => doors.pass(context, route));
+        app.post(`${prefix}${version}/${route}`, (context) =>
+          doors.pass(context.req.raw, attemptOf(context), route),
+        );
       }
     }
   }
   app.notFound((context) =>
     errorAnswer(404, "not_found", `there is no ${context.req.method} ${context.req.path}`),
   );
-  app.onError((error) => {
-    doors.surroundings.log.error("a request failed", { error: error.stack ?? messageOf(error) });
-    return errorAnswer(500, "internal_error", "the proxy failed; its log says why");
-  });
+  app.onError((error) => internalError(doors, error));
   return app;
+}
+
+function attemptOf({ req }: Context): NamedAttempt {
+  const { rolloutId, attemptId } = req.param() as NamedAttempt;
+  return { rolloutId, attemptId };
+}
+
+function internalError({ surroundings: { log } }: CallDoors, error: unknown): Response {
+  const stack = error instanceof Error ? error.stack : undefined;
+  log.error("a request failed", { error: stack ?? messageOf(error) });
+  return errorAnswer(500, "internal_error", "the proxy failed; its log says why");
 }

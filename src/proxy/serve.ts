@@ -10,7 +10,7 @@ export interface ServedProxy {
 }
 
 export function serveProxy(options: {
-  proxy: Pick<RecordingProxy, "app" | "refuseHeld">;
+  proxy: Pick<RecordingProxy, "fetch" | "refuseHeld">;
   hostname: string;
   port: number;
   maxBodyBytes?: number;
@@ -21,7 +21,7 @@ export function serveProxy(options: {
     server = Bun.serve({
       hostname,
       port,
-      fetch: (request) => proxy.app.fetch(request),
+      fetch: (request) => proxy.fetch(request),
       // A model may think for minutes between two bytes.
       idleTimeout: 0,
       // Else Bun prints a stack trace whenever a model server breaks off.

@@ -24,6 +24,8 @@ describe("chat completions", () => {
   test.each([
     [`${attempt}/v1/chat/completions`, {}],
     [`${attempt}/chat/completions?x=1`, {}],
+    [`${attempt}/v1/chat/completions?x=1`, {}],
+    ["/rollout/ro%2D1/attempt/at%2D1/v1/chat/completions", {}],
     ["/v1/chat/completions", { "x-rollout-id": "ro-1", "x-attempt-id": "at-1" }],
     ["/chat/completions", { "x-rollout-id": "ro-1", "x-attempt-id": "at-1" }],
   ])("%s belongs to the attempt", async (path, headers) => {

@@ -5,9 +5,9 @@ import type { ChooseRoute } from "./recorded-route.ts";
 import { responsesRoute } from "./responses-route.ts";
 
 /** By their place after `/v1/`. */
-export const recordedRoutes: { [path: string]: ChooseRoute } = {
+export const recordedRoutes = {
   "chat/completions": () => chatRoute,
   completions: () => completionsRoute,
   messages: chooseMessagesRoute,
   responses: () => responsesRoute,
-};
+} satisfies { [path: string]: ChooseRoute };

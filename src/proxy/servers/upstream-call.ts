@@ -3,6 +3,9 @@ import type { DirectFetch, DirectFetchOptions } from "../../client/loopback-fetc
 import { messageOf } from "../../errors.ts";
 import type { Upstream } from "./upstreams.ts";
 
+/** Made once: an error notes where it was made, and the server is to hear of it soon. */
+const over = new DOMException("the exchange is over", "AbortError");
+
 /**
  * One exchange with a model server. It ends when the agent goes away, wherever the exchange stands, and when the
  * first byte takes too long; once bytes flow there is no limit.
@@ -12,7 +15,7 @@ export class UpstreamCall {
   readonly #client: AbortSignal;
   readonly #firstByteTimeoutMs: number;
   #timer: ReturnType<typeof setTimeout> | undefined;
-  readonly #abort = () => this.#controller.abort();
+  readonly #abort = () => this.#controller.abort(over);
   #timedOut = false;
 
   constructor(client: AbortSignal, firstByteTimeoutMs: number) {

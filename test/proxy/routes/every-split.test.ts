@@ -67,10 +67,10 @@ function sentFor(path: string, body: object): string {
   return (replyAs(request as unknown as FakeRequest, reply).parts as string[]).join("");
 }
 
-async function relayed(path: string, body: object, pieces: Uint8Array[]) {
+async function relayed(path: keyof typeof recordedRoutes, body: object, pieces: Uint8Array[]) {
   const read = readModelRequest(JSON.stringify({ model: "agent-model", stream: true, ...body }));
   if (!read.ok) throw new Error(read.message);
-  const route = recordedRoutes[path]!(read.request, upstream, true);
+  const route = recordedRoutes[path](read.request, upstream, true);
   // Signatures of thinking are made up; nothing else is.
   const reader = route.reader(read.request, { recorded: true, fingerprint: { value: "f" } });
   const source = new ReadableStream<Uint8Array>({
