@@ -1,5 +1,6 @@
 """The script as it is started by hand: base, base + adapter and merged model answer the same questions."""
 
+import importlib.util
 import json
 import subprocess
 import sys
@@ -65,13 +66,29 @@ def test_answers_do_not_hang_on_which_questions_are_asked_together(base, tmp_pat
     assert alone == together
 
 
-def test_an_opening_goes_before_each_question(base, tmp_path):
-    tasks = write_tasks(tmp_path, {"input": QUESTION, "target": "5"})
+def test_an_opening_goes_before_each_question(base):
+    """What comes of it depends on the model, so the prompt itself is looked at."""
+    from transformers import AutoTokenizer
+
+    source = importlib.util.spec_from_file_location("ask_model", SCRIPT)
+    script = importlib.util.module_from_spec(source)
+    sys.modules["ask_model"] = script
+    source.loader.exec_module(script)
+    tokenizer = AutoTokenizer.from_pretrained(base)
+    opening = [{"role": "user", "content": "What is 1 + 1?"}, {"role": "assistant", "content": "### 2 ###"}]
+    alone = script.prompt(tokenizer, [], QUESTION)
+    opened = script.prompt(tokenizer, opening, QUESTION)
+    assert QUESTION in alone
+    assert opened.endswith(alone[alone.index("<|im_start|>user") :])
+    assert opened.index("What is 1 + 1?") < opened.index("### 2 ###") < opened.index(QUESTION)
+
+
+def test_a_question_with_an_opening_is_answered(base, tmp_path):
     opening = tmp_path / "opening.json"
-    messages = [{"role": "user", "content": "What is 1 + 1?"}, {"role": "assistant", "content": "### 2 ###"}]
-    opening.write_text(json.dumps(messages * 4))
-    with_opening = json.loads(ask(base, "--tasks", tasks, "--opening", opening).stdout)
-    assert with_opening["base"]["answers"] != json.loads(ask(base, "--tasks", tasks).stdout)["base"]["answers"]
+    opening.write_text(json.dumps([{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello"}]))
+    tasks = write_tasks(tmp_path, {"input": QUESTION, "target": "5"})
+    answered = json.loads(ask(base, "--tasks", tasks, "--opening", opening).stdout)
+    assert answered["tasks"] == sum(answered["base"]["answers"].values()) == 1
 
 
 @pytest.mark.parametrize(
