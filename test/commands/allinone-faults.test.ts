@@ -155,7 +155,10 @@ describe("a signal ends it in a line or two, leaving no process", () => {
       mkdirSync(cwd);
       const uv = join(cwd, "uv");
       writeFileSync(uv, "#!/bin/sh\nexec sleep 600\n", { mode: 0o755 });
-      const agl = startAgl(["setup", "--uv", "./uv", "--cache", join(cwd, "cache")], cwd, {}, program);
+      // With it, there would be no environment to make.
+      const environment = { AGL_PYTHON: undefined };
+      const args = ["setup", "--uv", "./uv", "--cache", join(cwd, "cache")];
+      const agl = startAgl(args, cwd, environment, program);
       await until("uv is at work", () => pidOf(agl, "sleep") !== undefined);
       agl.signal("SIGINT");
       expect(await endsWith(agl, 130)).toBe("error: stopped by SIGINT\n");
