@@ -20,8 +20,8 @@ export function maskAnswer(json: string, body: JsonObject, mask: AnswerMask): st
   const renamed = isRenamed(body, mask.modelName);
   if (!hidesUsage && !mask.hideTokenIds && !renamed) return json;
   if (!hidesUsage && !renamed) {
-    const short = withoutIds(json, body);
-    if (short !== null) return short;
+    const shown = withoutIds(json, body);
+    if (shown !== null) return shown;
   }
   const members = membersOf(json);
   const edits = hidesUsage ? removalEdits(members, ({ key }) => key === "usage") : [];

@@ -95,6 +95,7 @@ export class Delivery {
   /** Undefined only when the call may wait. */
   #choose(wish: Wish): Target | undefined {
     const target = this.upstreams.choose(wish);
+    // Which fails with the reason, unless the call may wait.
     if (target === undefined) this.isServed(wish);
     return target;
   }

@@ -6,6 +6,7 @@ export function rendezvous<Item extends { name: string; weight: number }>(
   key: string,
   items: readonly Item[],
 ): Item | undefined {
+  // Mostly there is nothing to choose, and every call would pay for the hash.
   const [only] = items;
   if (items.length === 1 && only !== undefined) return only.weight > 0 ? only : undefined;
   let best: Item | undefined;
