@@ -11,19 +11,19 @@ export interface CallFailure {
 const maxReasonLength = 2_000;
 
 /** Of an answer that came whole but is none. */
-export function answerFailure(
-  response: Response,
-  answer: JsonObject | null,
-  text: string | null,
-): CallFailure {
-  if (response.ok) return noAnswer("the answer of the model server is not a JSON object");
+export function answerFailure(status: number, answer: JsonObject | null, text: string | null): CallFailure {
+  if (isOk(status)) return noAnswer("the answer of the model server is not a JSON object");
   const error = isObject(answer?.error) ? answer.error : (answer ?? {});
   const message = typeof error.message === "string" ? error.message : (text ?? "").slice(0, maxReasonLength);
   return {
-    status: response.status,
-    type: `http_${response.status}`,
-    message: `${response.status}: ${message.slice(0, maxReasonLength)}`,
+    status,
+    type: `http_${status}`,
+    message: `${status}: ${message.slice(0, maxReasonLength)}`,
   };
+}
+
+export function isOk(status: number): boolean {
+  return status >= 200 && status < 300;
 }
 
 /** Of an error that the server reported inside its stream. */

@@ -1,4 +1,5 @@
 import type { AnswerReader } from "./answer-reader.ts";
+import { type ByteReceiver, type ByteSource, SourceStream } from "./byte-source.ts";
 import type { StreamEvent } from "./event-stream.ts";
 import { EventStreamParser } from "./event-stream.ts";
 import { concatenate } from "./limited-body.ts";
@@ -12,52 +13,81 @@ export interface StreamRelay {
   onEnd(error?: unknown): void;
 }
 
-/** Each event goes on as soon as it is whole, as its reader shows it. */
-export function relayStream(
-  body: ReadableStream<Uint8Array>,
-  relay: StreamRelay,
-): ReadableStream<Uint8Array> {
-  return prepareRelay(relay)(body);
+export function relayStream(source: ByteSource, relay: StreamRelay): ReadableStream<Uint8Array> {
+  return new SourceStream().of(new RelayedEvents(source, relay));
 }
 
-/** The same in two steps, since the first can be done before there is a stream. */
-export function prepareRelay(
-  relay: StreamRelay,
-): (body: ReadableStream<Uint8Array>) => ReadableStream<Uint8Array> {
-  const parser = new EventStreamParser();
-  const transform = new TransformStream<Uint8Array, Uint8Array>({
-    transform(bytes, controller) {
-      relay.onBytes?.();
-      return enqueueAll(controller, parser.push(bytes), relay);
-    },
-    async flush(controller) {
-      const last = parser.end();
-      if (last !== null) await enqueueAll(controller, [last], relay);
-      await relay.onWhole?.();
-      const rest = relay.reader.end?.() ?? null;
-      if (rest !== null) controller.enqueue(rest);
-    },
-  });
-  return (body) => {
-    // A transform alone would not hear of a connection that breaks; the pipe does, on either side.
-    body.pipeTo(transform.writable).then(
-      () => relay.onEnd(),
-      (error: unknown) => relay.onEnd(error ?? new Error("the stream was cancelled")),
-    );
-    return transform.readable;
-  };
+/** The events of a stream, each as soon as it is whole, as its reader shows it. */
+export class RelayedEvents implements ByteSource {
+  readonly #source: ByteSource;
+  readonly #relay: StreamRelay;
+  readonly #parser = new EventStreamParser();
+  #isOver = false;
+
+  constructor(source: ByteSource, relay: StreamRelay) {
+    this.#source = source;
+    this.#relay = relay;
+  }
+
+  start(receiver: ByteReceiver): void {
+    this.#source.start({
+      bytes: (bytes) => this.#push(bytes, receiver),
+      end: (error) => void this.#end(error, receiver),
+    });
+  }
+
+  cancel(): void {
+    this.#source.cancel();
+    this.#over(new Error("the stream was cancelled"));
+  }
+
+  #push(bytes: Uint8Array, receiver: ByteReceiver): Promise<unknown> | void {
+    const { reader, onBytes, onWhole } = this.#relay;
+    onBytes?.();
+    let shown: Uint8Array;
+    try {
+      shown = shownOf(this.#parser.push(bytes), reader);
+    } catch (error) {
+      this.#source.cancel();
+      return this.#break(error, receiver);
+    }
+    const show = () => (shown.length > 0 && !this.#isOver ? receiver.bytes(shown) : undefined);
+    // Waiting costs a turn of the event loop, so a token never does.
+    const wait = reader.done ? onWhole?.() : undefined;
+    return wait === undefined ? show() : wait.then(show);
+  }
+
+  async #end(error: unknown, receiver: ByteReceiver): Promise<void> {
+    if (error !== undefined) return this.#break(error, receiver);
+    const { reader, onWhole } = this.#relay;
+    try {
+      const last = this.#parser.end();
+      if (last !== null) showTo(receiver, shownOf([last], reader));
+      await onWhole?.();
+      if (this.#isOver) return;
+      showTo(receiver, reader.end?.() ?? null);
+    } catch (broken) {
+      return this.#break(broken, receiver);
+    }
+    receiver.end();
+    this.#over();
+  }
+
+  #break(error: unknown, receiver: ByteReceiver): void {
+    if (this.#isOver) return;
+    receiver.end(error);
+    this.#over(error);
+  }
+
+  #over(error?: unknown): void {
+    if (this.#isOver) return;
+    this.#isOver = true;
+    this.#relay.onEnd(error);
+  }
 }
 
-function enqueueAll(
-  controller: TransformStreamDefaultController<Uint8Array>,
-  events: StreamEvent[],
-  { reader, onWhole }: StreamRelay,
-): Promise<void> | void {
-  const shown = shownOf(events, reader);
-  // Waiting costs a turn of the event loop, so a token never does.
-  const wait = reader.done ? onWhole?.() : undefined;
-  if (wait !== undefined) return wait.then(() => enqueue(controller, shown));
-  enqueue(controller, shown);
+function showTo(receiver: ByteReceiver, bytes: Uint8Array | null): void {
+  if (bytes !== null && bytes.length > 0) void receiver.bytes(bytes);
 }
 
 function shownOf(events: StreamEvent[], reader: AnswerReader): Uint8Array {
@@ -70,8 +100,4 @@ function shownOf(events: StreamEvent[], reader: AnswerReader): Uint8Array {
     length += part.length;
   }
   return concatenate(parts, length);
-}
-
-function enqueue(controller: TransformStreamDefaultController<Uint8Array>, bytes: Uint8Array): void {
-  if (bytes.length > 0) controller.enqueue(bytes);
 }

@@ -15,6 +15,8 @@ import { forwardModelCall } from "./model-call.ts";
 import type { ProxyStatistics } from "./counts.ts";
 import { createCounts } from "./counts.ts";
 import { errorAnswer } from "./error-answer.ts";
+import { exchangeOver } from "./exchange/exchange.ts";
+import { LoopbackConnections } from "./exchange/loopback-connections.ts";
 import { Fingerprints } from "./servers/fingerprints.ts";
 import { FinishedCalls } from "./recording/finished-calls.ts";
 import type { KnownAttempts } from "./recording/known-attempts.ts";
@@ -41,6 +43,7 @@ export class CallDoors {
   readonly #arrivals: Arrivals;
   readonly #repeated = new RepeatedCalls();
   readonly #delivery: Delivery;
+  readonly #connections = new LoopbackConnections();
   readonly #maxBodyBytes: number;
   readonly #attemptFlushTimeoutMs: number;
   #closed = false;
@@ -55,7 +58,7 @@ export class CallDoors {
       ...(options.storePatienceMs === undefined ? {} : { patienceMs: options.storePatienceMs }),
     });
     this.surroundings = {
-      fetch,
+      exchange: exchangeOver(this.#connections, fetch),
       counts: createCounts(),
       fingerprints: new Fingerprints(),
       finished: new FinishedCalls(),
@@ -101,6 +104,7 @@ export class CallDoors {
     this.#closed = true;
     this.#delivery.close();
     await this.recorder.close();
+    this.#connections.close();
   }
 
   models(context: Context): Response {

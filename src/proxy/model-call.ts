@@ -1,12 +1,11 @@
 import type { AnswerReader } from "../chat/answer-reader.ts";
 import { parseObject } from "../chat/answer-reader.ts";
+import { collectBytes, SourceStream } from "../chat/byte-source.ts";
 import type { CallFailure } from "../chat/call-failure.ts";
-import { answerFailure, noAnswer, streamFailure } from "../chat/call-failure.ts";
-import { readLimited } from "../chat/limited-body.ts";
+import { answerFailure, isOk, noAnswer, streamFailure } from "../chat/call-failure.ts";
 import type { ModelRequest } from "../chat/model-request.ts";
-import { prepareRelay } from "../chat/relay-stream.ts";
+import { RelayedEvents } from "../chat/relay-stream.ts";
 import { relayedHeaders } from "../chat/relayed-headers.ts";
-import type { DirectFetch } from "../client/loopback-fetch.ts";
 import type { Logger } from "../log.ts";
 import type { JsonObject } from "../protocol/types.ts";
 import type { Arrival } from "./recording/arrivals.ts";
@@ -16,6 +15,7 @@ import { callSpans } from "./recording/call-spans.ts";
 import type { ProxyCounts } from "./counts.ts";
 import { countIn } from "./counts.ts";
 import { errorAnswer } from "./error-answer.ts";
+import type { Exchange, ServerAnswer } from "./exchange/exchange.ts";
 import type { RecordedRoute } from "./routes/recorded-route.ts";
 import type { OpenCall } from "./recording/recorder.ts";
 import type { Repetition } from "./recording/repeated-calls.ts";
@@ -27,7 +27,7 @@ import { forwardedRequestHeaders, UpstreamCall, wasNeverReached } from "./server
 import type { Target } from "./servers/upstream-table.ts";
 
 export interface CallSurroundings {
-  fetch: DirectFetch;
+  exchange: Exchange;
   counts: ProxyCounts;
   fingerprints: Fingerprints;
   finished: FinishedCalls;
@@ -101,27 +101,29 @@ class ModelCall {
   }
 
   async forward(): Promise<Response | null> {
-    let response: Response;
+    let answer: ServerAnswer;
     const sent = this.#send();
     // While the model works.
     const reader = this.#reader();
-    const relay = this.#options.request.streamed ? this.#relay(reader) : undefined;
+    const stream = this.#options.request.streamed ? new SourceStream() : undefined;
     try {
-      response = await sent;
+      answer = await sent;
     } catch (error) {
       return this.#notAnswered(error);
     }
     try {
-      if (response.status < 500) this.#options.target.health.responded();
-      const streamed = response.headers.get("content-type")?.startsWith("text/event-stream") === true;
-      if (response.ok && streamed && response.body !== null) {
-        const relayed = (relay ?? this.#relay(reader))(response.body);
-        return new Response(relayed, { status: response.status, headers: relayedHeaders(response.headers) });
+      const { status, headers } = answer;
+      if (status < 500) this.#options.target.health.responded();
+      const streamed = headers.get("content-type")?.startsWith("text/event-stream") === true;
+      if (isOk(status) && streamed) {
+        const events = this.#relayed(answer, reader);
+        const body = (stream ?? new SourceStream()).of(events);
+        return new Response(body, { status, headers: relayedHeaders(headers) });
       }
-      return await this.#relayWhole(response, reader);
+      return await this.#relayWhole(answer, reader);
     } catch (error) {
       // Ours, and not the server's.
-      this.#exchange.end();
+      this.#exchange.giveUp();
       throw error;
     }
   }
@@ -137,16 +139,16 @@ class ModelCall {
     return null;
   }
 
-  #send(): Promise<Response> {
+  #send(): Promise<ServerAnswer> {
     const { surroundings, route, target, clientHeaders } = this.#options;
     const headers = forwardedRequestHeaders(clientHeaders);
     headers["content-type"] = "application/json";
     const request = { headers, body: this.#requestText };
-    return this.#exchange.send(surroundings.fetch, target.upstream, route.upstreamPath, request);
+    return this.#exchange.send(surroundings.exchange, target.upstream, route.upstreamPath, request);
   }
 
-  #relay(reader: AnswerReader): ReturnType<typeof prepareRelay> {
-    return prepareRelay({
+  #relayed({ body }: ServerAnswer, reader: AnswerReader): RelayedEvents {
+    return new RelayedEvents(body, {
       reader,
       onBytes: () => this.#exchange.firstByteCame(),
       onWhole: () => this.#numbered(),
@@ -164,27 +166,28 @@ class ModelCall {
     this.#end({ answer, answerText: () => reader.answerText(), failure }, left && !reader.done);
   }
 
-  async #relayWhole(response: Response, reader: AnswerReader): Promise<Response> {
+  async #relayWhole(answer: ServerAnswer, reader: AnswerReader): Promise<Response> {
+    const { status } = answer;
     this.#exchange.firstByteCame();
     let bytes: Uint8Array | null;
     try {
-      bytes = await readLimited(response, this.#options.surroundings.maxAnswerBytes);
+      bytes = await collectBytes(answer.body, this.#options.surroundings.maxAnswerBytes);
     } catch (error) {
       return this.#fail(this.#exchange.failureOf(error));
     }
     if (bytes === null) return this.#fail(noAnswer("the answer of the model server is too large"));
-    const headers = relayedHeaders(response.headers);
+    const headers = relayedHeaders(answer.headers);
     const answerText = decode(bytes);
     const body = answerText === null ? null : parseObject(answerText);
-    if (!response.ok || body === null || answerText === null) {
-      this.#end({ failure: answerFailure(response, body, answerText) });
+    if (!isOk(status) || body === null || answerText === null) {
+      this.#end({ failure: answerFailure(status, body, answerText) });
       const shown = answerText === null ? (bytes as Uint8Array<ArrayBuffer>) : this.#errorText(answerText);
-      return new Response(shown, { status: response.status, headers });
+      return new Response(shown, { status, headers });
     }
     const shown = reader.whole(answerText, body);
     this.#end({ answer: reader.answer(), answerText: () => answerText });
     await this.#numbered();
-    return new Response(shown, { status: response.status, headers });
+    return new Response(shown, { status, headers });
   }
 
   /**

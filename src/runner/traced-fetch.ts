@@ -1,5 +1,6 @@
 import { ChatAnswerReader, type FingerprintMemory, parseObject } from "../chat/answer-reader.ts";
 import { answerFailure, type CallFailure, noAnswer, streamFailure } from "../chat/call-failure.ts";
+import { sourceOf } from "../chat/byte-source.ts";
 import { readLimited } from "../chat/limited-body.ts";
 import { type ModelRequest, readModelRequest, recordedRequestText } from "../chat/model-request.ts";
 import { relayStream } from "../chat/relay-stream.ts";
@@ -93,7 +94,7 @@ class TracedExchange {
   #relayStream(response: Response, body: ReadableStream<Uint8Array>): Response {
     const reader = this.#reader();
     const end = (error?: unknown) => this.#endStream(reader, error);
-    const relayed = relayStream(body, { reader, onWhole: end, onEnd: end });
+    const relayed = relayStream(sourceOf(body), { reader, onWhole: end, onEnd: end });
     return new Response(relayed, { status: response.status, headers: relayedHeaders(response.headers) });
   }
 
@@ -115,7 +116,7 @@ class TracedExchange {
     const text = new TextDecoder().decode(bytes);
     const answer = parseObject(text);
     if (!response.ok || answer === null) {
-      this.#end(null, answerFailure(response, answer, text));
+      this.#end(null, answerFailure(response.status, answer, text));
       return new Response(bytes as Uint8Array<ArrayBuffer>, shown);
     }
     this.#end(answer, null);

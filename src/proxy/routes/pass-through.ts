@@ -1,11 +1,12 @@
-import { answerFailure, noAnswer } from "../../chat/call-failure.ts";
-import { readLimited } from "../../chat/limited-body.ts";
+import { type ByteSource, collectBytes, SourceStream } from "../../chat/byte-source.ts";
+import { answerFailure, isOk, noAnswer } from "../../chat/call-failure.ts";
 import { relayedHeaders } from "../../chat/relayed-headers.ts";
 import type { ModelRequest } from "../../chat/model-request.ts";
 import { withMembers } from "../../protocol/json-text.ts";
 import type { CallSurroundings } from "../model-call.ts";
 import { countIn } from "../counts.ts";
 import { errorAnswer } from "../error-answer.ts";
+import type { ServerAnswer } from "../exchange/exchange.ts";
 import { withoutKey } from "../servers/provider-key.ts";
 import { forwardedRequestHeaders, UpstreamCall, wasNeverReached } from "../servers/upstream-call.ts";
 import type { Target } from "../servers/upstream-table.ts";
@@ -43,15 +44,16 @@ export async function passThrough(options: PassThroughOptions): Promise<Response
   const { upstream, health } = target;
   const exchange = new UpstreamCall(client, surroundings.firstByteTimeoutMs);
   try {
-    const response = await exchange.send(surroundings.fetch, upstream, `/${route}`, {
+    const answer = await exchange.send(surroundings.exchange, upstream, `/${route}`, {
       headers: forwardedRequestHeaders(clientHeaders),
       body: withMembers(request.text, { model: JSON.stringify(upstream.model) }),
     });
     exchange.firstByteCame();
-    if (response.status < 500) health.responded();
-    if (!response.ok) return await relayedError(response, exchange, options);
-    const body = response.body === null ? null : relayed(response.body, exchange, target);
-    return new Response(body, { status: response.status, headers: relayedHeaders(response.headers) });
+    const { status, headers } = answer;
+    if (status < 500) health.responded();
+    if (!isOk(status)) return await relayedError(answer, exchange, options);
+    const body = new SourceStream().of(watched(answer.body, exchange, target));
+    return new Response(body, { status, headers: relayedHeaders(headers) });
   } catch (error) {
     exchange.end();
     const failure = exchange.failureOf(error);
@@ -66,31 +68,39 @@ export async function passThrough(options: PassThroughOptions): Promise<Response
 }
 
 async function relayedError(
-  response: Response,
+  { status, headers, body }: ServerAnswer,
   exchange: UpstreamCall,
   { target: { upstream, health }, surroundings }: PassThroughOptions,
 ): Promise<Response> {
-  const bytes = await readLimited(response, surroundings.maxAnswerBytes);
+  const bytes = await collectBytes(body, surroundings.maxAnswerBytes);
   exchange.end();
-  health.ended(answerFailure(response, null, null), exchange.clientLeft);
+  health.ended(answerFailure(status, null, null), exchange.clientLeft);
   if (bytes === null) {
     const { type, message } = noAnswer("the answer of the model server is too large");
     return errorAnswer(502, type, message);
   }
   const text = withoutKey(new TextDecoder().decode(bytes), upstream);
-  return new Response(text, { status: response.status, headers: relayedHeaders(response.headers) });
+  return new Response(text, { status, headers: relayedHeaders(headers) });
 }
 
-function relayed(
-  body: ReadableStream<Uint8Array>,
-  exchange: UpstreamCall,
-  { health }: Target,
-): ReadableStream<Uint8Array> {
-  const { readable, writable } = new TransformStream<Uint8Array, Uint8Array>();
+/** The same bytes; their end is told to the server's health. */
+function watched(source: ByteSource, exchange: UpstreamCall, { health }: Target): ByteSource {
   const end = (error?: unknown) => {
     exchange.end();
     health.ended(error === undefined ? null : exchange.failureOf(error), exchange.clientLeft);
   };
-  body.pipeTo(writable).then(() => end(), end);
-  return readable;
+  return {
+    start: (receiver) =>
+      source.start({
+        bytes: (bytes) => receiver.bytes(bytes),
+        end(error) {
+          receiver.end(error);
+          end(error);
+        },
+      }),
+    cancel() {
+      source.cancel();
+      end(new Error("the stream was cancelled"));
+    },
+  };
 }

@@ -1,6 +1,6 @@
 import type { CallFailure } from "../../chat/call-failure.ts";
-import type { DirectFetch, DirectFetchOptions } from "../../client/loopback-fetch.ts";
 import { messageOf } from "../../errors.ts";
+import type { Exchange, ServerAnswer, ServerRequest } from "../exchange/exchange.ts";
 import type { Upstream } from "./upstreams.ts";
 
 /** Made once: an error notes where it was made, and the server is to hear of it soon. */
@@ -29,23 +29,17 @@ export class UpstreamCall {
 
   /** Once. */
   send(
-    fetcher: DirectFetch,
+    exchange: Exchange,
     upstream: Upstream,
     path: string,
     { headers, body }: { headers: RequestHeaders; body: string },
-  ): Promise<Response> {
+  ): Promise<ServerAnswer> {
     headers["accept-encoding"] = "identity";
     if (upstream.apiKey !== undefined) headers["authorization"] = `Bearer ${upstream.apiKey}`;
-    const request: DirectFetchOptions = {
-      method: "POST",
-      headers,
-      body,
-      redirect: "manual",
-      signal: this.#controller.signal,
-    };
+    const request: ServerRequest = { headers, body, signal: this.#controller.signal };
     if (upstream.unixSocket !== undefined) request.unix = upstream.unixSocket;
     if (this.clientLeft) this.#abort();
-    const answer = fetcher(upstream.baseUrl + path, request);
+    const answer = exchange(upstream.baseUrl + path, request);
     // Only now, since the model can work meanwhile.
     this.#watch();
     return answer;
@@ -63,6 +57,12 @@ export class UpstreamCall {
     clearTimeout(this.#timer);
   }
 
+  /** Nobody reads the rest of the answer. */
+  giveUp(): void {
+    this.end();
+    this.#abort();
+  }
+
   end(): void {
     clearTimeout(this.#timer);
     this.#client.removeEventListener("abort", this.#abort);
@@ -78,7 +78,7 @@ export class UpstreamCall {
   }
 }
 
-/** What `fetch` says when there was no connection: nobody can have seen the request. */
+/** What is said when there was no connection: nobody can have seen the request. */
 const unreachedCodes = new Set([
   "ECONNREFUSED",
   "ENOTFOUND",

@@ -1,5 +1,6 @@
 import { afterEach, describe, expect, test } from "bun:test";
 import { adaptProxySpans } from "../../../src/adapter/proxy-adapter.ts";
+import { sourceOf } from "../../../src/chat/byte-source.ts";
 import { relayStream } from "../../../src/chat/relay-stream.ts";
 import { readModelRequest } from "../../../src/chat/model-request.ts";
 import { recordedRoutes } from "../../../src/proxy/routes/recorded-routes.ts";
@@ -79,7 +80,7 @@ async function relayed(path: keyof typeof recordedRoutes, body: object, pieces: 
       controller.close();
     },
   });
-  const shown = await new Response(relayStream(source, { reader, onEnd: () => {} })).text();
+  const shown = await new Response(relayStream(sourceOf(source), { reader, onEnd: () => {} })).text();
   return { shown, answer: reader.answer(), text: reader.answerText(), done: reader.done };
 }
 

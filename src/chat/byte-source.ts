@@ -1,0 +1,117 @@
+import { concatenate } from "./limited-body.ts";
+
+export interface ByteReceiver {
+  /** Nothing more comes while a promise that it returned is open. */
+  bytes(bytes: Uint8Array): Promise<unknown> | void;
+  /** Once; with the error that ended the bytes early. */
+  end(error?: unknown): void;
+}
+
+/** Bytes that come by themselves. A stream that is asked for each part costs a token more than what is done with it. */
+export interface ByteSource {
+  /** Once. */
+  start(receiver: ByteReceiver): void;
+  /** Nobody wants the rest: nothing comes any more, no end either. */
+  cancel(): void;
+}
+
+export function sourceOf(stream: ReadableStream<Uint8Array>): ByteSource {
+  const reader = stream.getReader();
+  let cancelled = false;
+  const readAll = async (receiver: ByteReceiver): Promise<void> => {
+    try {
+      for (;;) {
+        const { done, value } = await reader.read();
+        if (cancelled || done) break;
+        await receiver.bytes(value);
+      }
+    } catch (error) {
+      if (!cancelled) receiver.end(error ?? new Error("the stream was cancelled"));
+      return;
+    }
+    if (!cancelled) receiver.end();
+  };
+  return {
+    start: (receiver) => void readAll(receiver),
+    cancel() {
+      cancelled = true;
+      reader.cancel().catch(() => {});
+    },
+  };
+}
+
+/** All bytes; null when there are more than `maxBytes`, and the rest is not waited for then. */
+export function collectBytes(source: ByteSource, maxBytes: number): Promise<Uint8Array | null> {
+  return new Promise((resolve, reject) => {
+    const parts: Uint8Array[] = [];
+    let length = 0;
+    source.start({
+      bytes(bytes) {
+        parts.push(bytes);
+        length += bytes.length;
+        if (length <= maxBytes) return;
+        source.cancel();
+        resolve(null);
+      },
+      end: (error) => {
+        if (error === undefined) resolve(concatenate(parts, length));
+        else reject(error);
+      },
+    });
+  });
+}
+
+/** Parts that may wait for a reader that is slower. */
+const maxWaitingParts = 8;
+
+/** The other way round. Made before there is a source, since that takes a while; the source is started at once then. */
+export class SourceStream implements ByteReceiver {
+  readonly #readable: ReadableStream<Uint8Array>;
+  #controller!: ReadableStreamDefaultController<Uint8Array>;
+  #source: ByteSource | undefined;
+  #isCancelled = false;
+  #onRoom: (() => void) | undefined;
+
+  constructor() {
+    this.#readable = new ReadableStream<Uint8Array>(
+      {
+        start: (controller) => {
+          this.#controller = controller;
+        },
+        pull: () => this.#onRoom?.(),
+        cancel: () => {
+          this.#isCancelled = true;
+          this.#source?.cancel();
+        },
+      },
+      { highWaterMark: maxWaitingParts },
+    );
+  }
+
+  /** Once. */
+  of(source: ByteSource): ReadableStream<Uint8Array> {
+    this.#source = source;
+    source.start(this);
+    return this.#readable;
+  }
+
+  bytes(bytes: Uint8Array): Promise<void> | void {
+    if (this.#isCancelled) return;
+    this.#controller.enqueue(bytes);
+    if ((this.#controller.desiredSize ?? 0) > 0) return;
+    return new Promise((resolve) => (this.#onRoom = resolve));
+  }
+
+  end(error?: unknown): void {
+    if (this.#isCancelled) return;
+    if (error === undefined) this.#controller.close();
+    else this.#controller.error(error);
+  }
+}
+
+/** Unpacked, with an encoding that HTTP knows. */
+export function decodedSource(source: ByteSource, encoding: string): ByteSource {
+  const { readable, writable } = new DecompressionStream(encoding as CompressionFormat);
+  const packed = new SourceStream().of(source) as ReadableStream<BufferSource>;
+  return sourceOf(packed.pipeThrough({ readable, writable }));
+}

@@ -1,0 +1,103 @@
+import type { ByteReceiver, ByteSource } from "../../chat/byte-source.ts";
+import { concatenate } from "../../chat/limited-body.ts";
+
+/** Where the bytes come from. */
+export interface Inflow {
+  /** Nothing more for now. */
+  hold(): void;
+  release(): void;
+  /** Nothing more at all. */
+  cancel(): void;
+}
+
+const maxQueuedBytes = 64 * 1024;
+
+/** The bytes of one answer, as a connection gets them. What comes while its receiver is not ready waits, and holds the connection. */
+export class PushedBytes implements ByteSource {
+  readonly #inflow: Inflow;
+  #receiver: ByteReceiver | undefined;
+  /** The receiver is not there yet, or busy. */
+  #isBusy = true;
+  #queue: Uint8Array[] = [];
+  #queuedBytes = 0;
+  #isHeld = false;
+  #end: { error?: unknown } | undefined;
+  #isOver = false;
+
+  constructor(inflow: Inflow) {
+    this.#inflow = inflow;
+  }
+
+  start(receiver: ByteReceiver): void {
+    this.#receiver = receiver;
+    this.#isBusy = false;
+    this.#handOn();
+  }
+
+  cancel(): void {
+    if (this.#isOver) return;
+    this.#close();
+    this.#inflow.cancel();
+  }
+
+  push(bytes: Uint8Array): void {
+    if (this.#isOver) return;
+    if (!this.#isBusy) return this.#give(bytes);
+    this.#queue.push(bytes);
+    this.#queuedBytes += bytes.length;
+    if (this.#isHeld || this.#queuedBytes < maxQueuedBytes) return;
+    this.#isHeld = true;
+    this.#inflow.hold();
+  }
+
+  /** After what came before it. */
+  end(error?: unknown): void {
+    this.#end ??= error === undefined ? {} : { error };
+    this.#handOn();
+  }
+
+  /** At once: nobody is left who would want what still waits. */
+  fail(error: unknown): void {
+    if (this.#isOver) return;
+    this.#end = { error };
+    if (this.#receiver === undefined) return;
+    this.#queue = [];
+    this.#isBusy = false;
+    this.#handOn();
+  }
+
+  #handOn(): void {
+    if (this.#isOver || this.#isBusy) return;
+    if (this.#queue.length > 0) {
+      const bytes = concatenate(this.#queue, this.#queuedBytes);
+      this.#queue = [];
+      this.#queuedBytes = 0;
+      this.#give(bytes);
+      if (this.#isBusy) return;
+    }
+    if (this.#end !== undefined) {
+      const { error } = this.#end;
+      this.#close();
+      this.#receiver?.end(error);
+    } else if (this.#isHeld) {
+      this.#isHeld = false;
+      this.#inflow.release();
+    }
+  }
+
+  #give(bytes: Uint8Array): void {
+    const busy = this.#receiver?.bytes(bytes);
+    if (busy === undefined) return;
+    this.#isBusy = true;
+    const ready = () => {
+      this.#isBusy = false;
+      this.#handOn();
+    };
+    busy.then(ready, ready);
+  }
+
+  #close(): void {
+    this.#isOver = true;
+    this.#queue = [];
+  }
+}

@@ -1,0 +1,162 @@
+import { afterEach, describe, expect, test } from "bun:test";
+import { deflateSync, gzipSync } from "node:zlib";
+import fc from "fast-check";
+import { collectBytes } from "../../../src/chat/byte-source.ts";
+import { LoopbackConnections } from "../../../src/proxy/exchange/loopback-connections.ts";
+import { type ScriptedServer, startScriptedServer } from "../../helpers/scripted-server.ts";
+
+let server: ScriptedServer;
+let connections = new LoopbackConnections();
+afterEach(() => {
+  connections.close();
+  connections = new LoopbackConnections();
+  server.stop();
+});
+
+const signal = () => new AbortController().signal;
+
+async function ask(): Promise<{ status: number; headers: [string, string][]; body: string }> {
+  const answer = await connections.send(server.url, { headers: {}, body: "{}", signal: signal() });
+  const bytes = await collectBytes(answer.body, 1 << 20);
+  const headers = [...answer.headers].toSorted();
+  return { status: answer.status, headers, body: Buffer.from(bytes!).toString("latin1") };
+}
+
+async function fetched() {
+  const answer = await fetch(server.url, { method: "POST", body: "{}", keepalive: false });
+  const headers = [...answer.headers].toSorted();
+  const body = Buffer.from(await answer.arrayBuffer()).toString("latin1");
+  return { status: answer.status, headers, body };
+}
+
+/** Each piece in a segment of its own, as far as the system lets us. */
+function play(pieces: Uint8Array[], ends: boolean): void {
+  server = startScriptedServer(async (socket) => {
+    for (const piece of pieces) {
+      socket.write(piece);
+      if (pieces.length > 1) await new Promise((resolve) => setImmediate(resolve));
+    }
+    if (ends) socket.end();
+  });
+}
+
+interface Message {
+  status: number;
+  headers: [string, string][];
+  parts: string[];
+  framing: "length" | "chunked" | "close";
+  interim: boolean;
+}
+
+function bytesOf({ status, headers, parts, framing, interim }: Message): Uint8Array {
+  const body = parts.join("");
+  const frame = {
+    length: `Content-Length: ${body.length}\r\n`,
+    chunked: "transfer-encoding: chunked\r\n",
+    close: "Connection: close\r\n",
+  }[framing];
+  const fields = headers.map(([name, value]) => `${name}:  ${value} \r\n`).join("");
+  const chunks = parts.map((part) => `${part.length.toString(16)};note=1\r\n${part}\r\n`).join("");
+  const framed = framing === "chunked" ? `${chunks}0\r\nx-after: 1\r\n\r\n` : body;
+  const before = interim ? "HTTP/1.1 103 Early Hints\r\nlink: </x>\r\n\r\n" : "";
+  return Buffer.from(`${before}HTTP/1.1 ${status} Fine\r\n${fields}${frame}\r\n${framed}`, "latin1");
+}
+
+const message = fc.record<Message>({
+  status: fc.constantFrom(200, 201, 400, 404, 500, 599),
+  headers: fc.array(
+    fc.tuple(
+      fc.constantFrom("x-one", "X-Two", "content-type"),
+      fc.constantFrom("a", "text/event-stream; charset=utf-8", "caf\u00e9", ""),
+    ),
+    { maxLength: 3 },
+  ),
+  parts: fc.array(
+    fc.constantFrom("a", "\r\n", "0\r\n\r\n", "data: {}\n\n", "HTTP/1.1 200 OK\r\n\r\n", "\u00e9\u0000"),
+    {
+      maxLength: 6,
+    },
+  ),
+  framing: fc.constantFrom("length", "chunked", "close"),
+  interim: fc.boolean(),
+});
+
+function cut(bytes: Uint8Array, places: number[]): Uint8Array[] {
+  const at = [...new Set(places.map((place) => place % bytes.length))].toSorted((one, other) => one - other);
+  return [0, ...at]
+    .map((start, index) => bytes.subarray(start, at[index]))
+    .filter(({ length }) => length > 0);
+}
+
+describe("an answer is read as fetch reads it", () => {
+  test("however it is framed and cut", async () => {
+    await fc.assert(
+      fc.asyncProperty(message, fc.array(fc.nat(), { maxLength: 5 }), async (sent, places) => {
+        play([bytesOf(sent)], sent.framing === "close");
+        const expected = await fetched();
+        server.stop();
+        play(cut(bytesOf(sent), places), sent.framing === "close");
+        expect(await ask()).toEqual(expected);
+        expect(await ask()).toEqual(expected);
+        expect(server.requests).toHaveLength(sent.framing === "close" ? 2 : 1);
+        server.stop();
+      }),
+      { numRuns: 150 },
+    );
+  });
+
+  test.each(["length", "chunked", "close"] as const)("cut at every byte, framed by %s", async (framing) => {
+    const bytes = bytesOf({
+      status: 200,
+      headers: [["content-type", "text/plain"]],
+      parts: ["one\r\n", "0\r\n", "three"],
+      framing,
+      interim: true,
+    });
+    for (let at = 1; at < bytes.length; at += 1) {
+      play([bytes.subarray(0, at), bytes.subarray(at)], framing === "close");
+      expect(await ask()).toMatchObject({ status: 200, body: "one\r\n0\r\nthree" });
+      server.stop();
+    }
+  });
+
+  test.each(["gzip", "deflate"] as const)(
+    "%s, although nobody asked for it, is unpacked",
+    async (encoding) => {
+      const text = "x".repeat(1000);
+      const packed = encoding === "gzip" ? gzipSync(text) : deflateSync(text);
+      const head = `HTTP/1.1 200 OK\r\ncontent-encoding: ${encoding}\r\ncontent-length: ${packed.length}\r\n\r\n`;
+      play([Buffer.concat([Buffer.from(head), packed])], false);
+      expect(await ask()).toMatchObject({ status: 200, body: text });
+    },
+  );
+
+  test.each([
+    ["HTTP/1.1 two hundred\r\n\r\n", "Parse Error"],
+    ["HTTP/1.1 200 OK\r\ncontent-length: many\r\n\r\n", "content-length is many"],
+    ["HTTP/1.1 200 OK\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\nx", "Parse Error"],
+    ["", "closed before the answer was complete"],
+    ["HTTP/1.1 200 OK\r\n", "closed before the answer was complete"],
+  ])("what is no answer is an error: %j", async (bytes, reason) => {
+    play([Buffer.from(bytes)], true);
+    await expect(ask()).rejects.toThrow(reason);
+  });
+
+  test("a large body may come in one read with the head", async () => {
+    const bytes = bytesOf({
+      status: 200,
+      headers: [],
+      parts: ["x".repeat(400_000)],
+      framing: "length",
+      interim: false,
+    });
+    play([bytes], false);
+    for (let call = 0; call < 3; call += 1) expect((await ask()).body).toHaveLength(400_000);
+    expect(server.requests).toHaveLength(1);
+  });
+
+  test("a head without an end is an error", async () => {
+    play([Buffer.from(`HTTP/1.1 200 OK\r\n${"x: y\r\n".repeat(200_000)}`)], false);
+    await expect(ask()).rejects.toThrow("the answer's head is too long");
+  });
+});
