@@ -64,54 +64,35 @@ export function collectBytes(source: ByteSource, maxBytes: number): Promise<Uint
 /** Parts that may wait for a reader that is slower. */
 const maxWaitingParts = 8;
 
-/** The other way round. Made before there is a source, since that takes a while; the source is started at once then. */
-export class SourceStream implements ByteReceiver {
-  readonly #readable: ReadableStream<Uint8Array>;
-  #controller!: ReadableStreamDefaultController<Uint8Array>;
-  #source: ByteSource | undefined;
-  #isCancelled = false;
-  #onRoom: (() => void) | undefined;
-
-  constructor() {
-    this.#readable = new ReadableStream<Uint8Array>(
-      {
-        start: (controller) => {
-          this.#controller = controller;
-        },
-        pull: () => this.#onRoom?.(),
-        cancel: () => {
-          this.#isCancelled = true;
-          this.#source?.cancel();
-        },
+/** The other way round. The source is started at once. */
+export function streamOf(source: ByteSource): ReadableStream<Uint8Array> {
+  let onRoom: (() => void) | undefined;
+  let isCancelled = false;
+  const start = (controller: ReadableStreamDefaultController<Uint8Array>) =>
+    source.start({
+      bytes(bytes) {
+        if (isCancelled) return;
+        controller.enqueue(bytes);
+        if ((controller.desiredSize ?? 0) > 0) return;
+        return new Promise<void>((resolve) => (onRoom = resolve));
       },
-      { highWaterMark: maxWaitingParts },
-    );
-  }
-
-  /** Once. */
-  of(source: ByteSource): ReadableStream<Uint8Array> {
-    this.#source = source;
-    source.start(this);
-    return this.#readable;
-  }
-
-  bytes(bytes: Uint8Array): Promise<void> | void {
-    if (this.#isCancelled) return;
-    this.#controller.enqueue(bytes);
-    if ((this.#controller.desiredSize ?? 0) > 0) return;
-    return new Promise((resolve) => (this.#onRoom = resolve));
-  }
-
-  end(error?: unknown): void {
-    if (this.#isCancelled) return;
-    if (error === undefined) this.#controller.close();
-    else this.#controller.error(error);
-  }
+      end(error) {
+        if (isCancelled) return;
+        if (error === undefined) controller.close();
+        else controller.error(error);
+      },
+    });
+  const pull = () => onRoom?.();
+  const cancel = () => {
+    isCancelled = true;
+    source.cancel();
+  };
+  return new ReadableStream<Uint8Array>({ start, pull, cancel }, { highWaterMark: maxWaitingParts });
 }
 
 /** Unpacked, with an encoding that HTTP knows. */
 export function decodedSource(source: ByteSource, encoding: string): ByteSource {
   const { readable, writable } = new DecompressionStream(encoding as CompressionFormat);
-  const packed = new SourceStream().of(source) as ReadableStream<BufferSource>;
+  const packed = streamOf(source) as ReadableStream<BufferSource>;
   return sourceOf(packed.pipeThrough({ readable, writable }));
 }

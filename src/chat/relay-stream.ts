@@ -1,5 +1,5 @@
 import type { AnswerReader } from "./answer-reader.ts";
-import { type ByteReceiver, type ByteSource, SourceStream } from "./byte-source.ts";
+import { type ByteReceiver, type ByteSource, streamOf } from "./byte-source.ts";
 import type { StreamEvent } from "./event-stream.ts";
 import { EventStreamParser } from "./event-stream.ts";
 import { concatenate } from "./limited-body.ts";
@@ -14,7 +14,7 @@ export interface StreamRelay {
 }
 
 export function relayStream(source: ByteSource, relay: StreamRelay): ReadableStream<Uint8Array> {
-  return new SourceStream().of(new RelayedEvents(source, relay));
+  return streamOf(new RelayedEvents(source, relay));
 }
 
 /** The events of a stream, each as soon as it is whole, as its reader shows it. */

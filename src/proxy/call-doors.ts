@@ -150,7 +150,7 @@ export class CallDoors {
     let facts: CallFacts | undefined;
     // Once for all tries of the call, and only when the first one is on its way: the agent waits for that.
     const learn = ({ text }: ModelRequest): CallFacts => (facts ??= this.#facts(ids, text, request.headers));
-    return this.#delivery.patiently(request.signal, async (mayWait) => {
+    return this.#delivery.patiently(request, async (mayWait) => {
       // Begun before anything is awaited, so that a flush which comes now waits for this call; not while it is held.
       const open = this.recorder.begin(ids.rolloutId, ids.attemptId);
       try {
@@ -183,7 +183,7 @@ export class CallDoors {
     const call = await this.#readRequest(request);
     const { modelName } = call;
     const rolloutId = attemptIds(request, named)?.rolloutId;
-    return await this.#delivery.patiently(request.signal, async (mayWait) => {
+    return await this.#delivery.patiently(request, async (mayWait) => {
       const wish = { modelName, rolloutId, mayWait };
       if (!this.#delivery.isServed(wish)) return call;
       return (await this.#delivery.reach(wish, (...rest) => send(call, ...rest))) ?? call;
@@ -191,19 +191,18 @@ export class CallDoors {
   }
 
   #forward(
-    { signal: client, headers: clientHeaders }: Request,
+    agent: Request,
     choose: ChooseRoute,
     call: Pick<ModelCallOptions, "request" | "target" | "recording" | "isLastTry">,
   ): Promise<Response | null> {
     const route = choose(call.request, call.target.upstream, call.recording !== null);
-    return forwardModelCall({ ...call, route, surroundings: this.surroundings, clientHeaders, client });
+    return forwardModelCall({ ...call, route, surroundings: this.surroundings, agent });
   }
 
   pass(request: Request, named: NamedAttempt, route: string): Promise<Response> {
     return this.#refusing(() => {
       countUnrecorded(this.surroundings, route);
-      const { signal: client, headers: clientHeaders } = request;
-      const common = { surroundings: this.surroundings, route, clientHeaders, client };
+      const common = { surroundings: this.surroundings, route, agent: request };
       return this.#unrecorded(request, named, (call, target, isLastTry) =>
         passThrough({ ...common, request: call, target, isLastTry }),
       );

@@ -1,6 +1,6 @@
 import type { AnswerReader } from "../chat/answer-reader.ts";
 import { parseObject } from "../chat/answer-reader.ts";
-import { collectBytes, SourceStream } from "../chat/byte-source.ts";
+import { collectBytes } from "../chat/byte-source.ts";
 import type { CallFailure } from "../chat/call-failure.ts";
 import { answerFailure, isOk, noAnswer, streamFailure } from "../chat/call-failure.ts";
 import type { ModelRequest } from "../chat/model-request.ts";
@@ -19,11 +19,17 @@ import type { Exchange, ServerAnswer } from "./exchange/exchange.ts";
 import type { RecordedRoute } from "./routes/recorded-route.ts";
 import type { OpenCall } from "./recording/recorder.ts";
 import type { Repetition } from "./recording/repeated-calls.ts";
+import { SentStream } from "./sent-stream.ts";
 import type { Fingerprints } from "./servers/fingerprints.ts";
 import type { FinishedCalls } from "./recording/finished-calls.ts";
 import { inexactCallReason } from "./recording/inexact-call.ts";
 import { withoutKey } from "./servers/provider-key.ts";
-import { forwardedRequestHeaders, UpstreamCall, wasNeverReached } from "./servers/upstream-call.ts";
+import {
+  type AgentRequest,
+  forwardedRequestHeaders,
+  UpstreamCall,
+  wasNeverReached,
+} from "./servers/upstream-call.ts";
 import type { Target } from "./servers/upstream-table.ts";
 
 export interface CallSurroundings {
@@ -42,8 +48,7 @@ export interface ModelCallOptions {
   route: RecordedRoute;
   target: Target;
   request: ModelRequest;
-  clientHeaders: Headers;
-  client: AbortSignal;
+  agent: AgentRequest;
   /** Null: forwarded, not recorded. */
   recording: CallRecording | null;
   /** It fails when nobody is reached; else it may be sent again. */
@@ -97,7 +102,7 @@ class ModelCall {
     this.#options = options;
     this.#startTime = surroundings.now() / 1000;
     this.#requestText = route.requestText(request, target.upstream, recording !== null);
-    this.#exchange = new UpstreamCall(options.client, surroundings.firstByteTimeoutMs);
+    this.#exchange = new UpstreamCall(options.agent, surroundings.firstByteTimeoutMs);
   }
 
   async forward(): Promise<Response | null> {
@@ -105,7 +110,7 @@ class ModelCall {
     const sent = this.#send();
     // While the model works.
     const reader = this.#reader();
-    const stream = this.#options.request.streamed ? new SourceStream() : undefined;
+    const stream = this.#options.request.streamed ? new SentStream() : undefined;
     try {
       answer = await sent;
     } catch (error) {
@@ -117,7 +122,7 @@ class ModelCall {
       const streamed = headers.get("content-type")?.startsWith("text/event-stream") === true;
       if (isOk(status) && streamed) {
         const events = this.#relayed(answer, reader);
-        const body = (stream ?? new SourceStream()).of(events);
+        const body = (stream ?? new SentStream()).of(events);
         return new Response(body, { status, headers: relayedHeaders(headers) });
       }
       return await this.#relayWhole(answer, reader);
@@ -140,8 +145,8 @@ class ModelCall {
   }
 
   #send(): Promise<ServerAnswer> {
-    const { surroundings, route, target, clientHeaders } = this.#options;
-    const headers = forwardedRequestHeaders(clientHeaders);
+    const { surroundings, route, target, agent } = this.#options;
+    const headers = forwardedRequestHeaders(agent.headers);
     headers["content-type"] = "application/json";
     const request = { headers, body: this.#requestText };
     return this.#exchange.send(surroundings.exchange, target.upstream, route.upstreamPath, request);

@@ -8,7 +8,6 @@ export interface ServerRequest {
   /** By their names in lower case. */
   headers: { [name: string]: string };
   body: string;
-  signal: AbortSignal;
   /** Path of a Unix socket to send the request through; the URL's host is then only a name. */
   unix?: string;
 }
@@ -19,8 +18,15 @@ export interface ServerAnswer {
   body: ByteSource;
 }
 
-/** Settles when the answer's head is there. */
-export type Exchange = (url: string, request: ServerRequest) => Promise<ServerAnswer>;
+/** A request on its way. */
+export interface OpenExchange {
+  /** Settles when the answer's head is there. */
+  answer: Promise<ServerAnswer>;
+  /** Ends it at once, wherever it stands; what is still to come fails with the reason. */
+  abort(reason: unknown): void;
+}
+
+export type Exchange = (url: string, request: ServerRequest) => OpenExchange;
 
 /**
  * Servers on this machine are spoken to over connections of our own: `fetch` does its work on a thread of its own, and
@@ -33,8 +39,12 @@ export function exchangeOver(connections: LoopbackConnections, fetch: DirectFetc
   };
 }
 
-async function fetched(fetch: DirectFetch, url: string, request: ServerRequest): Promise<ServerAnswer> {
-  const options: DirectFetchOptions = { ...request, method: "POST", redirect: "manual" };
-  const { status, headers, body } = await fetch(url, options);
-  return { status, headers, body: sourceOf(body ?? new Blob().stream()) };
+function fetched(fetch: DirectFetch, url: string, request: ServerRequest): OpenExchange {
+  const controller = new AbortController();
+  const { signal } = controller;
+  const options: DirectFetchOptions = { ...request, method: "POST", redirect: "manual", signal };
+  const answer = fetch(url, options).then(({ status, headers, body }) => {
+    return { status, headers, body: sourceOf(body ?? new Blob().stream()) };
+  });
+  return { answer, abort: (reason) => controller.abort(reason) };
 }

@@ -2,7 +2,7 @@ import type { Socket } from "bun";
 import { HTTPParser } from "http-parser-js";
 import { concatenate } from "../../chat/limited-body.ts";
 import type { Carrier, PendingAnswer } from "./pending-answer.ts";
-import type { Destination } from "./request-bytes.ts";
+import type { Destination } from "./request-text.ts";
 
 HTTPParser.encoding = "latin1";
 // It takes the body for a head when one read brings both, so heads are limited here.
@@ -75,12 +75,13 @@ export class HttpConnection implements Carrier {
   }
 
   /** `whenUnseen` instead of an error, when the server had closed the connection before. */
-  send(request: Uint8Array, pending: PendingAnswer, whenUnseen?: () => void): void {
+  send(request: string | Uint8Array, pending: PendingAnswer, whenUnseen?: () => void): void {
     this.#pending = pending;
     this.#whenUnseen = whenUnseen;
-    this.#unsent = request;
     pending.carriedBy(this);
-    this.#flush();
+    const written = this.#socket.write(request);
+    const length = Buffer.byteLength(request);
+    if (written < length) this.#unsent = Buffer.from(request).subarray(Math.max(0, written));
   }
 
   pause(): void {

@@ -1,7 +1,7 @@
-import type { ServerAnswer, ServerRequest } from "./exchange.ts";
+import type { OpenExchange, ServerRequest } from "./exchange.ts";
 import { HttpConnection } from "./http-connection.ts";
 import { PendingAnswer } from "./pending-answer.ts";
-import { type Destination, destinationOf, requestBytes } from "./request-bytes.ts";
+import { type Destination, destinationOf, requestText } from "./request-text.ts";
 
 /** vLLM's web server closes connections that were idle for 5 s: they are not used for a request that late. */
 const maxIdleMs = 4_000;
@@ -13,14 +13,14 @@ export class LoopbackConnections {
   #sweeper: Timer | undefined;
   #isClosed = false;
 
-  send(url: string, request: ServerRequest): Promise<ServerAnswer> {
-    const pending = new PendingAnswer(request.signal);
+  send(url: string, request: ServerRequest): OpenExchange {
+    const pending = new PendingAnswer();
     try {
-      if (!pending.isOver) this.#send(destinationOf(url, request.unix), request, pending);
+      this.#send(destinationOf(url, request.unix), request, pending);
     } catch (error) {
       pending.fail(error);
     }
-    return pending.answer;
+    return pending;
   }
 
   close(): void {
@@ -31,15 +31,15 @@ export class LoopbackConnections {
   }
 
   #send(destination: Destination, request: ServerRequest, pending: PendingAnswer): void {
-    const bytes = requestBytes(destination, request);
-    const connect = () => this.#connect(destination, pending, bytes);
+    const text = requestText(destination, request);
+    const connect = () => this.#connect(destination, pending, text);
     const idle = this.#take(destination.key);
     if (idle === undefined) connect();
     // A server may close an idle connection at any moment; a request that met that was never looked at.
-    else idle.send(bytes, pending, connect);
+    else idle.send(text, pending, connect);
   }
 
-  #connect(destination: Destination, pending: PendingAnswer, request: Uint8Array): void {
+  #connect(destination: Destination, pending: PendingAnswer, request: string | Uint8Array): void {
     const { key } = destination;
     HttpConnection.open(destination, {
       onIdle: (connection) => this.#keep(key, connection),

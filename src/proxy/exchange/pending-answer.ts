@@ -1,5 +1,5 @@
 import { decodedSource } from "../../chat/byte-source.ts";
-import type { ServerAnswer } from "./exchange.ts";
+import type { OpenExchange, ServerAnswer } from "./exchange.ts";
 import { PushedBytes } from "./pushed-bytes.ts";
 
 /** What an answer needs of the connection that carries it. */
@@ -10,9 +10,8 @@ export interface Carrier {
 }
 
 /** A request on its way, and what comes back; whichever connection carries it. */
-export class PendingAnswer {
+export class PendingAnswer implements OpenExchange {
   readonly answer: Promise<ServerAnswer>;
-  readonly #signal: AbortSignal;
   #resolve!: (answer: ServerAnswer) => void;
   #reject!: (error: unknown) => void;
   #carrier: Carrier | undefined;
@@ -20,14 +19,11 @@ export class PendingAnswer {
   /** The connection has nothing more to do with it. */
   isOver = false;
 
-  constructor(signal: AbortSignal) {
-    this.#signal = signal;
+  constructor() {
     this.answer = new Promise((resolve, reject) => {
       this.#resolve = resolve;
       this.#reject = reject;
     });
-    if (signal.aborted) this.#abort();
-    else signal.addEventListener("abort", this.#abort);
   }
 
   carriedBy(carrier: Carrier): void {
@@ -52,38 +48,32 @@ export class PendingAnswer {
 
   /** It is whole. */
   end(): void {
-    this.#over();
+    this.isOver = true;
     this.#body?.end();
   }
 
   /** It broke, after what came before. */
   fail(error: unknown): void {
     if (this.isOver) return;
-    this.#over();
+    this.isOver = true;
     if (this.#body === undefined) this.#reject(error);
     else this.#body.end(error);
   }
 
-  readonly #abort = (): void => {
-    if (this.isOver) return;
+  /** Also when it is whole, since its reader may not have begun. */
+  abort(reason: unknown): void {
     this.#cut();
-    const { reason } = this.#signal;
     if (this.#body === undefined) this.#reject(reason);
     else this.#body.fail(reason);
-  };
+  }
 
   #cut(): void {
     this.#whileCarried((carrier) => carrier.close());
-    this.#over();
+    this.isOver = true;
   }
 
   /** Afterwards the connection may carry another one. */
   #whileCarried(act: (carrier: Carrier) => void): void {
     if (!this.isOver && this.#carrier !== undefined) act(this.#carrier);
-  }
-
-  #over(): void {
-    this.isOver = true;
-    this.#signal.removeEventListener("abort", this.#abort);
   }
 }

@@ -1,4 +1,4 @@
-import { type ByteSource, collectBytes, SourceStream } from "../../chat/byte-source.ts";
+import { type ByteSource, collectBytes } from "../../chat/byte-source.ts";
 import { answerFailure, isOk, noAnswer } from "../../chat/call-failure.ts";
 import { relayedHeaders } from "../../chat/relayed-headers.ts";
 import type { ModelRequest } from "../../chat/model-request.ts";
@@ -7,8 +7,14 @@ import type { CallSurroundings } from "../model-call.ts";
 import { countIn } from "../counts.ts";
 import { errorAnswer } from "../error-answer.ts";
 import type { ServerAnswer } from "../exchange/exchange.ts";
+import { SentStream } from "../sent-stream.ts";
 import { withoutKey } from "../servers/provider-key.ts";
-import { forwardedRequestHeaders, UpstreamCall, wasNeverReached } from "../servers/upstream-call.ts";
+import {
+  type AgentRequest,
+  forwardedRequestHeaders,
+  UpstreamCall,
+  wasNeverReached,
+} from "../servers/upstream-call.ts";
 import type { Target } from "../servers/upstream-table.ts";
 
 /** Routes that ask a model and change nothing; a model server's administration is not among them. */
@@ -25,8 +31,7 @@ export interface PassThroughOptions {
   target: Target;
   route: string;
   request: ModelRequest;
-  clientHeaders: Headers;
-  client: AbortSignal;
+  agent: AgentRequest;
   /** It fails when nobody is reached; else it may be sent again. */
   isLastTry: boolean;
 }
@@ -40,19 +45,19 @@ export function countUnrecorded({ counts, log }: CallSurroundings, route: string
 
 /** Forwarded with the model's name replaced and nothing recorded; null when it may be sent again. */
 export async function passThrough(options: PassThroughOptions): Promise<Response | null> {
-  const { surroundings, target, route, request, clientHeaders, client, isLastTry } = options;
+  const { surroundings, target, route, request, agent, isLastTry } = options;
   const { upstream, health } = target;
-  const exchange = new UpstreamCall(client, surroundings.firstByteTimeoutMs);
+  const exchange = new UpstreamCall(agent, surroundings.firstByteTimeoutMs);
   try {
     const answer = await exchange.send(surroundings.exchange, upstream, `/${route}`, {
-      headers: forwardedRequestHeaders(clientHeaders),
+      headers: forwardedRequestHeaders(agent.headers),
       body: withMembers(request.text, { model: JSON.stringify(upstream.model) }),
     });
     exchange.firstByteCame();
     const { status, headers } = answer;
     if (status < 500) health.responded();
     if (!isOk(status)) return await relayedError(answer, exchange, options);
-    const body = new SourceStream().of(watched(answer.body, exchange, target));
+    const body = new SentStream().of(watched(answer.body, exchange, target));
     return new Response(body, { status, headers: relayedHeaders(headers) });
   } catch (error) {
     exchange.end();

@@ -5,6 +5,7 @@ import { errorAnswer } from "../error-answer.ts";
 import { HeldCalls, type HeldStatistics, type HoldEnd } from "./held-calls.ts";
 import type { ProxyOptions } from "../proxy.ts";
 import { Refused, unavailable } from "../refusal.ts";
+import type { AgentRequest } from "./upstream-call.ts";
 import { type ServerReport, type Target, UpstreamTable, type Wish } from "./upstream-table.ts";
 
 /** One try: null when nobody was reached and the call may be sent again. */
@@ -57,10 +58,10 @@ export class Delivery {
 
   /** Tries until there is an answer; in between the call is held, and the last try is made without waiting. */
   async patiently(
-    client: AbortSignal,
+    agent: AgentRequest,
     attempt: (mayWait: boolean) => Promise<Response | ModelRequest>,
   ): Promise<Response> {
-    const patience = this.#held.patience(client);
+    const patience = this.#held.patience(agent);
     for (;;) {
       const { changes } = this.#held;
       const outcome = await attempt(!patience.isOver);

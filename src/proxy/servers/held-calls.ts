@@ -1,3 +1,5 @@
+import type { AgentRequest } from "./upstream-call.ts";
+
 export interface HeldCallsOptions {
   /** How long one call may wait; 0 holds none. */
   holdMs: number;
@@ -36,13 +38,13 @@ export class HeldCalls {
   }
 
   /** The patience of one call, which may have to wait more than once. */
-  patience(client: AbortSignal): Patience {
+  patience(agent: Pick<AgentRequest, "signal">): Patience {
     let waited = false;
     return new Patience(this.#options.holdMs, async (leftMs, bytes, seenChanges) => {
       if (seenChanges !== this.#changes) return "changed";
       if (!waited) this.#calls += 1;
       waited = true;
-      const end = await this.#wait(client, leftMs, bytes);
+      const end = await this.#wait(agent.signal, leftMs, bytes);
       if (end !== "changed") this.#inVain[end] += 1;
       return end;
     });

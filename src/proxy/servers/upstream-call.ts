@@ -1,30 +1,33 @@
 import type { CallFailure } from "../../chat/call-failure.ts";
 import { messageOf } from "../../errors.ts";
-import type { Exchange, ServerAnswer, ServerRequest } from "../exchange/exchange.ts";
+import type { Exchange, OpenExchange, ServerAnswer, ServerRequest } from "../exchange/exchange.ts";
 import type { Upstream } from "./upstreams.ts";
 
 /** Made once: an error notes where it was made, and the server is to hear of it soon. */
 const over = new DOMException("the exchange is over", "AbortError");
+
+/** What a call is forwarded for. Its signal is made when it is asked for, and then tells what had happened before. */
+export type AgentRequest = Pick<Request, "headers" | "signal">;
 
 /**
  * One exchange with a model server. It ends when the agent goes away, wherever the exchange stands, and when the
  * first byte takes too long; once bytes flow there is no limit.
  */
 export class UpstreamCall {
-  readonly #controller = new AbortController();
-  readonly #client: AbortSignal;
+  readonly #agent: AgentRequest;
   readonly #firstByteTimeoutMs: number;
   #timer: ReturnType<typeof setTimeout> | undefined;
-  readonly #abort = () => this.#controller.abort(over);
+  #exchange: OpenExchange | undefined;
+  readonly #abort = () => this.#exchange?.abort(over);
   #timedOut = false;
 
-  constructor(client: AbortSignal, firstByteTimeoutMs: number) {
-    this.#client = client;
+  constructor(agent: AgentRequest, firstByteTimeoutMs: number) {
+    this.#agent = agent;
     this.#firstByteTimeoutMs = firstByteTimeoutMs;
   }
 
   get clientLeft(): boolean {
-    return this.#client.aborted;
+    return this.#agent.signal.aborted;
   }
 
   /** Once. */
@@ -36,21 +39,22 @@ export class UpstreamCall {
   ): Promise<ServerAnswer> {
     headers["accept-encoding"] = "identity";
     if (upstream.apiKey !== undefined) headers["authorization"] = `Bearer ${upstream.apiKey}`;
-    const request: ServerRequest = { headers, body, signal: this.#controller.signal };
+    const request: ServerRequest = { headers, body };
     if (upstream.unixSocket !== undefined) request.unix = upstream.unixSocket;
-    if (this.clientLeft) this.#abort();
-    const answer = exchange(upstream.baseUrl + path, request);
+    this.#exchange = exchange(upstream.baseUrl + path, request);
     // Only now, since the model can work meanwhile.
     this.#watch();
-    return answer;
+    return this.#exchange.answer;
   }
 
   #watch(): void {
+    const { signal } = this.#agent;
+    if (signal.aborted) return this.#abort();
     this.#timer = setTimeout(() => {
       this.#timedOut = true;
       this.#abort();
     }, this.#firstByteTimeoutMs);
-    this.#client.addEventListener("abort", this.#abort);
+    signal.addEventListener("abort", this.#abort);
   }
 
   firstByteCame(): void {
@@ -65,7 +69,7 @@ export class UpstreamCall {
 
   end(): void {
     clearTimeout(this.#timer);
-    this.#client.removeEventListener("abort", this.#abort);
+    this.#agent.signal.removeEventListener("abort", this.#abort);
   }
 
   failureOf(error: unknown): CallFailure {

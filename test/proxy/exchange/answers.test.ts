@@ -13,10 +13,8 @@ afterEach(() => {
   server.stop();
 });
 
-const signal = () => new AbortController().signal;
-
 async function ask(): Promise<{ status: number; headers: [string, string][]; body: string }> {
-  const answer = await connections.send(server.url, { headers: {}, body: "{}", signal: signal() });
+  const answer = await connections.send(server.url, { headers: {}, body: "{}" }).answer;
   const bytes = await collectBytes(answer.body, 1 << 20);
   const headers = [...answer.headers].toSorted();
   return { status: answer.status, headers, body: Buffer.from(bytes!).toString("latin1") };

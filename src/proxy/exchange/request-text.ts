@@ -34,21 +34,26 @@ function parsed(address: string, unix: string | undefined): Destination {
   return { key: unix ?? host, socket, host, path: pathname + search };
 }
 
-/** As the agent's own request, which a header with a line break would end early. */
-const impossible = /[\r\n\0\u0100-\uffff]/;
+const lineBreaking = /[\r\n\0\u0100-\uffff]/;
+const beyondAscii = /[^\t -~]/;
 
-export function requestBytes({ host, path }: Destination, { headers, body }: ServerRequest): Uint8Array {
+/** As it is written. Nearly always one text, which costs less than bytes. */
+export function requestText(
+  { host, path }: Destination,
+  { headers, body }: ServerRequest,
+): string | Uint8Array {
   let head = `POST ${path} HTTP/1.1\r\nhost: ${host}\r\nconnection: keep-alive\r\n`;
+  let isAscii = true;
   for (const name in headers) {
     const value = headers[name] as string;
-    if (impossible.test(value))
-      throw new TypeError(`the header ${name} holds a character that cannot be sent`);
+    if (beyondAscii.test(value)) {
+      if (lineBreaking.test(value)) {
+        throw new TypeError(`the header ${name} holds a character that cannot be sent`);
+      }
+      isAscii = false;
+    }
     head += `${name}: ${value}\r\n`;
   }
-  const length = Buffer.byteLength(body);
-  head += `content-length: ${length}\r\n\r\n`;
-  const bytes = Buffer.allocUnsafe(head.length + length);
-  bytes.write(head, "latin1");
-  bytes.write(body, head.length);
-  return bytes;
+  head += `content-length: ${Buffer.byteLength(body)}\r\n\r\n`;
+  return isAscii ? head + body : Buffer.concat([Buffer.from(head, "latin1"), Buffer.from(body)]);
 }
