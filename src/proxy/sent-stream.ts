@@ -59,7 +59,7 @@ export class SentStream implements ByteReceiver {
     if (this.#end === undefined) await new Promise<void>((resolve) => (this.#ended = resolve));
     const { error } = this.#end ?? {};
     if (error !== undefined) throw error;
-    controller.close();
+    if (!this.#isLeft) controller.close();
   }
 
   #write(controller: DirectController, bytes: Uint8Array): Promise<unknown> | void {

@@ -5,6 +5,7 @@ import { type Destination, destinationOf, requestText } from "./request-text.ts"
 
 /** vLLM's web server closes connections that were idle for 5 s: they are not used for a request that late. */
 const maxIdleMs = 4_000;
+/** More are closed as soon as they are idle. */
 const maxIdlePerServer = 256;
 
 /** Kept-alive HTTP/1.1 connections to servers on this machine. */
@@ -26,8 +27,9 @@ export class LoopbackConnections {
   close(): void {
     this.#isClosed = true;
     clearInterval(this.#sweeper);
-    for (const connections of this.#idle.values()) for (const connection of connections) connection.close();
+    const idle = [...this.#idle.values()].flat();
     this.#idle.clear();
+    for (const connection of idle) connection.close();
   }
 
   #send(destination: Destination, request: ServerRequest, pending: PendingAnswer): void {
@@ -60,10 +62,10 @@ export class LoopbackConnections {
   }
 
   #keep(key: string, connection: HttpConnection): void {
-    let connections = this.#idle.get(key);
-    if (connections === undefined) this.#idle.set(key, (connections = []));
+    const connections = this.#idle.get(key) ?? [];
     if (this.#isClosed || connections.length >= maxIdlePerServer) return connection.close();
     connections.push(connection);
+    this.#idle.set(key, connections);
     this.#sweeper ??= setInterval(() => this.#sweep(), maxIdleMs).unref();
   }
 

@@ -12,7 +12,10 @@ export interface Inflow {
 
 const maxQueuedBytes = 64 * 1024;
 
-/** The bytes of one answer, as a connection gets them. What comes while its receiver is not ready waits, and holds the connection. */
+/**
+ * The bytes of one answer, as a connection gets them. What comes while its receiver is not ready waits, and holds the
+ * connection when that becomes too much.
+ */
 export class PushedBytes implements ByteSource {
   readonly #inflow: Inflow;
   #receiver: ByteReceiver | undefined;

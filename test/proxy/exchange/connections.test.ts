@@ -91,13 +91,15 @@ describe("a connection", () => {
   test("goes when its pool is closed, and so does one that was busy then", async () => {
     let answer = () => {};
     server = startScriptedServer((socket, index) => {
-      if (index === 0) socket.write(whole("one"));
+      if (index < 5) setTimeout(() => socket.write(whole("one")), 10);
       else answer = () => socket.write(whole("two"));
     });
-    await textOf(send());
+    await Promise.all(Array.from({ length: 5 }, () => textOf(send())));
     const busy = textOf(send());
-    await until(() => server.requests.flat().length === 2);
+    await until(() => server.requests.flat().length === 6);
+    expect(server.open()).toBe(5);
     connections.close();
+    await until(() => server.open() === 1);
     answer();
     expect(await busy).toBe("two");
     await until(() => server.open() === 0);
