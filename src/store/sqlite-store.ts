@@ -38,12 +38,10 @@ import { endOfAttempt } from "./rules/attempt-end.ts";
 import { Checkpoints } from "./file/checkpoints.ts";
 import type { Checkpointer } from "./file/checkpoints.ts";
 import { createClock } from "./clock.ts";
-import { ScanDebounce } from "./rules/health.ts";
+import { HealthScans } from "./health-scans.ts";
 import { endedRollouts } from "./ended-rollouts.ts";
-import { HeldDequeues } from "./waiting/held-dequeues.ts";
-import { Holds } from "./waiting/hold.ts";
-import type { Hold } from "./waiting/hold.ts";
-import { HeldScans } from "./waiting/held-scans.ts";
+import { Dequeues } from "./waiting/dequeues.ts";
+import { Holds, maxWaitSeconds } from "./waiting/hold.ts";
 import { LogFile } from "./file/log-file.ts";
 import { Operations } from "./operations.ts";
 import { pageOf } from "./tables/query.ts";
@@ -56,10 +54,6 @@ import { closeStoreFile, openStoreFile } from "./file/store-file.ts";
 import { openTables } from "./tables/tables.ts";
 import type { Tables } from "./tables/tables.ts";
 import { WriteQueue } from "./file/write-queue.ts";
-import type { Operation } from "./file/write-queue.ts";
-
-/** No answer is held longer for our `wait_seconds`, so that a vanished peer is noticed. */
-export const maxWaitSeconds = 60;
 
 export interface OpenStoreOptions {
   /** A file, made when it is missing, or ":memory:". */
@@ -96,12 +90,6 @@ interface StoreParts {
   checkpoints?: Checkpoints | undefined;
 }
 
-interface DequeueOutcome {
-  claimed: AttemptedRollout[];
-  /** Present when the answer is held. */
-  waiting?: Promise<AttemptedRollout[]>;
-}
-
 /** The durable store: one process, one connection, one writer. Made by `openStore`. */
 export class SqliteStore implements StoreApi {
   readonly storeId: string;
@@ -111,15 +99,14 @@ export class SqliteStore implements StoreApi {
   readonly #now: () => number;
   readonly #log: Logger;
   readonly #started: number;
-  readonly #scanDebounce: ScanDebounce;
+  readonly #scans: HealthScans;
   readonly #tables: Tables;
   readonly #operations: Operations;
   readonly #spanWrites: SpanWrites;
   readonly #writes: WriteQueue<StatusChange>;
   readonly #holds = new Holds();
   readonly #waits = new RolloutWaits();
-  readonly #held = new HeldDequeues();
-  readonly #heldScans: HeldScans;
+  readonly #dequeues: Dequeues;
   #closed = false;
   #observer: StoreObserver | undefined;
 
@@ -131,8 +118,6 @@ export class SqliteStore implements StoreApi {
     this.#now = parts.now;
     this.#log = parts.log;
     this.#started = parts.now();
-    this.#heldScans = new HeldScans(parts.scanDebounceSeconds, () => void this.#scan());
-    this.#scanDebounce = new ScanDebounce(parts.scanDebounceSeconds);
     const journal: StatusChange[] = [];
     this.#tables = openTables(parts.db, journal);
     this.#operations = new Operations(this.#tables, parts.now);
@@ -144,8 +129,22 @@ export class SqliteStore implements StoreApi {
         this.#tellEnded(changes);
         this.#checkpoints?.afterCommit();
       },
-      follow: (changes) => this.#serveHeld(changes),
+      follow: (changes) =>
+        changes.some(({ status }) => isQueuing(status)) ? this.#dequeues.serveHeld() : undefined,
       log: parts.logFile,
+    });
+    this.#scans = new HealthScans({
+      debounceSeconds: parts.scanDebounceSeconds,
+      now: parts.now,
+      log: parts.log,
+      scan: () => this.#writes.submit(() => this.#operations.scan()),
+      onScanned: (outcome) => this.#observer?.scanned(outcome),
+    });
+    this.#dequeues = new Dequeues({
+      operations: this.#operations,
+      holds: this.#holds,
+      log: parts.log,
+      write: (run) => this.#write(run),
     });
   }
 
@@ -164,9 +163,9 @@ export class SqliteStore implements StoreApi {
     const { signal } = options;
     if ((request.limit ?? 1) <= 0 || signal?.aborted) return [];
     this.#scan();
-    const { claimed, waiting } = await this.#dequeue(request, signal);
+    const { claimed, waiting } = await this.#dequeues.dequeue(request, signal);
     if (waiting === undefined) return claimed;
-    const served = await this.#heldScans.during(() => waiting);
+    const served = await this.#scans.during(() => waiting);
     await this.#writes.settled();
     return served;
   }
@@ -208,7 +207,7 @@ export class SqliteStore implements StoreApi {
       const rollouts = statuses.map(([rolloutId, status]) => ({ rolloutId, finished: isFinished(status) }));
       const hold = this.#holds.open(seconds, options.signal);
       const wait = () => this.#waits.until(byCondition ? "any" : "all", rollouts, hold);
-      await (byCondition ? this.#heldScans.during(wait) : wait());
+      await (byCondition ? this.#scans.during(wait) : wait());
     }
     return this.#closed ? [] : this.#read(() => this.#finished(request.rollout_ids));
   }
@@ -326,7 +325,7 @@ export class SqliteStore implements StoreApi {
     if (this.#closed) return;
     this.#writes.flush();
     this.#closed = true;
-    this.#heldScans.stop();
+    this.#scans.stop();
     this.#holds.releaseAll();
     this.#logFile?.close();
     await this.#checkpoints?.stop();
@@ -357,46 +356,10 @@ export class SqliteStore implements StoreApi {
     return this.#write(run);
   }
 
-  /** H-1: lazy and debounced. Reads wait for it; writes need not, they run after it. */
+  /** Reads wait for it; writes need not, they run after it. */
   #scan(): Promise<void> {
     this.#requireOpen();
-    if (!this.#scanDebounce.isDue(this.#now())) return Promise.resolve();
-    const started = performance.now();
-    const outcome = (error?: unknown) => ({ error, seconds: (performance.now() - started) / 1000 });
-    return this.#writes
-      .submit(() => this.#operations.scan())
-      .then(
-        (overdue) => {
-          this.#observer?.scanned(outcome());
-          if (overdue > 0) this.#log.info("overdue attempts were ended", { attempts: overdue });
-        },
-        (error) => {
-          this.#observer?.scanned(outcome(error));
-          this.#log.error("the health scan failed", { error: messageOf(error) });
-        },
-      );
-  }
-
-  /** Serves those who wait already, then the newcomer, who joins them in the same write when nothing is left. */
-  async #dequeue(newcomer: DequeueRequest, signal?: AbortSignal): Promise<DequeueOutcome> {
-    let hold: Hold | undefined;
-    try {
-      const { served, ...outcome } = await this.#write(() => {
-        const served = this.#held.claimInTurn((request) => this.#operations.claim(request));
-        if (signal?.aborted) return { served, claimed: [] };
-        const claimed = this.#operations.dequeue(newcomer);
-        const seconds = Math.min(newcomer.wait_seconds ?? 0, maxWaitSeconds);
-        if (claimed.length > 0 || seconds <= 0) return { served, claimed };
-        hold = this.#holds.open(seconds, signal);
-        return { served, claimed, waiting: this.#held.wait(newcomer, hold) };
-      });
-      this.#held.release(served);
-      return outcome;
-    } catch (error) {
-      hold?.release();
-      this.#held.forget();
-      throw error;
-    }
+    return this.#scans.scanIfDue();
   }
 
   #tellEnded(changes: readonly StatusChange[]): void {
@@ -406,19 +369,6 @@ export class SqliteStore implements StoreApi {
     } catch (error) {
       this.#log.warning("rollouts that ended could not be counted", { error: messageOf(error) });
     }
-  }
-
-  /** What is queued goes to those who wait for it in the same commit. */
-  #serveHeld(changes: readonly StatusChange[]): Operation | undefined {
-    if (this.#held.size === 0 || !changes.some(({ status }) => isQueuing(status))) return undefined;
-    return {
-      run: () => this.#held.claimInTurn((request) => this.#operations.claim(request)),
-      resolve: (served) => this.#held.release(served),
-      reject: (error) => {
-        this.#held.forget();
-        this.#log.error("waiting runners could not be served", { error: messageOf(error) });
-      },
-    };
   }
 
   #finished(rolloutIds: readonly string[]): Rollout[] {

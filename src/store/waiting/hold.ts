@@ -1,5 +1,8 @@
 import { AglError } from "../../errors.ts";
 
+/** No answer is held longer for our `wait_seconds`, so that a vanished peer is noticed. */
+export const maxWaitSeconds = 60;
+
 /** setTimeout fires at once beyond 2^31 ms. */
 const longestTimerMs = 2_000_000_000;
 
