@@ -1,4 +1,4 @@
-import { isJsonObject } from "../protocol/json.ts";
+import { isJsonObject, isJsonText } from "../protocol/json.ts";
 import type { JsonObject } from "../protocol/types.ts";
 import { newSignature } from "./message-answer.ts";
 import { messageUsage } from "./message-usage.ts";
@@ -49,7 +49,7 @@ export class MessageEvents {
   }
 
   #delta(usage: unknown): string {
-    const complete = this.#toolUsed && isJson(this.#arguments);
+    const complete = this.#toolUsed && isJsonText(this.#arguments);
     const tools = { used: this.#toolUsed, complete };
     const delta = stopOf(this.#finishReason ?? "stop", this.#stopReason, tools);
     return event("message_delta", { delta, usage: messageUsage(usage) });
@@ -146,13 +146,4 @@ function errorEvent({ message }: JsonObject): string {
 
 function isText(value: unknown): value is string {
   return typeof value === "string" && value !== "";
-}
-
-function isJson(text: string): boolean {
-  try {
-    JSON.parse(text);
-    return true;
-  } catch {
-    return false;
-  }
 }

@@ -1,3 +1,4 @@
+import { isJsonText } from "../protocol/json.ts";
 import type { Attributes, JsonObject } from "../protocol/types.ts";
 import { choicesOf } from "./answer.ts";
 import type { CallFailure } from "./call-failure.ts";
@@ -73,7 +74,7 @@ export function functionCallsOf(answer: JsonObject): { name: unknown; arguments:
 }
 
 export function hasInvalidArguments(answer: JsonObject): boolean {
-  return functionCallsOf(answer).some((call) => !isJson(call.arguments));
+  return functionCallsOf(answer).some((call) => !isJsonText(String(call.arguments)));
 }
 
 export function failureAttributes(failure: CallFailure | null): JsonObject {
@@ -110,13 +111,4 @@ function messageOf(choice: JsonObject): JsonObject {
 
 function jsonText(value: unknown): unknown {
   return typeof value === "string" || value === null || value === undefined ? value : JSON.stringify(value);
-}
-
-function isJson(text: unknown): boolean {
-  try {
-    JSON.parse(String(text));
-    return true;
-  } catch {
-    return false;
-  }
 }

@@ -93,6 +93,15 @@ export function isJsonObject(value: unknown): value is { [name: string]: unknown
   return typeof value === "object" && value !== null && !Array.isArray(value) && !support.isRawJSON(value);
 }
 
+export function isJsonText(text: string): boolean {
+  try {
+    JSON.parse(text);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
 const onWire = Symbol("the form of an object that stringifyJson writes");
 
 /**
