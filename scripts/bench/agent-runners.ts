@@ -3,7 +3,7 @@ import type { Random } from "../../src/algorithm/random.ts";
 import { planRollout } from "./agent-plan.ts";
 import type { AgentShape, PlannedSpan } from "./agent-plan.ts";
 import { closeAll, openConnections } from "./connections.ts";
-import { HttpConnection } from "./http-connection.ts";
+import { LoadConnection } from "./load-connection.ts";
 import { nestedAttributes, newSpanId, rewardAttributes, spanBody } from "./span-bodies.ts";
 import type { AttributesText } from "./span-bodies.ts";
 
@@ -47,11 +47,11 @@ interface RunnerContext {
 }
 
 class Runner {
-  readonly #connection: HttpConnection;
+  readonly #connection: LoadConnection;
   readonly #name: string;
   readonly #context: RunnerContext;
 
-  constructor(connection: HttpConnection, name: string, context: RunnerContext) {
+  constructor(connection: LoadConnection, name: string, context: RunnerContext) {
     this.#connection = connection;
     this.#name = name;
     this.#context = context;

@@ -1,5 +1,5 @@
 import { closeAll, numbersBelow, openConnections, overConnections } from "./connections.ts";
-import { HttpConnection } from "./http-connection.ts";
+import { LoadConnection } from "./load-connection.ts";
 import type { Scenario } from "./scenarios.ts";
 
 export interface AlgorithmJob {
@@ -54,7 +54,7 @@ class Algorithm {
     const { mode, tasks, batch, inFlight } = this.#scenario;
     const enqueuing = await openConnections(this.#port, inFlightRequests);
     const checking = await openConnections(this.#port, inFlightRequests);
-    const waiting = await HttpConnection.open(this.#port);
+    const waiting = await LoadConnection.open(this.#port);
     while (this.checked < tasks) {
       const room = mode === "batch" ? this.#open.size === 0 : this.#open.size < inFlight;
       const more = Math.min(batch, tasks - this.#submitted);
@@ -66,7 +66,7 @@ class Algorithm {
     closeAll([...enqueuing, ...checking, waiting]);
   }
 
-  async #submit(connections: HttpConnection[], count: number): Promise<void> {
+  async #submit(connections: LoadConnection[], count: number): Promise<void> {
     await this.#addResources(connections[0]!);
     await overConnections(connections, numbersBelow(count), async (connection) => {
       await this.#enqueue(connection);
@@ -74,7 +74,7 @@ class Algorithm {
   }
 
   /** Those of the oldest open rollouts that are finished; waits for the first of them. */
-  async #finished(connection: HttpConnection): Promise<{ rollout_id: string; status: string }[]> {
+  async #finished(connection: LoadConnection): Promise<{ rollout_id: string; status: string }[]> {
     const rolloutIds = [...this.#open.keys().take(waitWindow)];
     const body = { rollout_ids: rolloutIds, timeout: 0, wait_seconds: 20 };
     const finished =
@@ -84,7 +84,7 @@ class Algorithm {
   }
 
   async #check(
-    connections: HttpConnection[],
+    connections: LoadConnection[],
     finished: { rollout_id: string; status: string }[],
   ): Promise<void> {
     await overConnections(connections, finished, async (connection, { rollout_id: id, status }) => {
@@ -113,7 +113,7 @@ class Algorithm {
     closeAll(connections);
   }
 
-  async #addResources(connection: HttpConnection): Promise<void> {
+  async #addResources(connection: LoadConnection): Promise<void> {
     const endpoint = `http://127.0.0.1:${this.#submitted}/v1`;
     const llm = {
       resource_type: "llm",
@@ -124,7 +124,7 @@ class Algorithm {
     await this.#request(connection, "POST", "/resources", { llm });
   }
 
-  async #enqueue(connection: HttpConnection): Promise<string> {
+  async #enqueue(connection: LoadConnection): Promise<string> {
     const task = `task-${this.#submitted}`;
     this.#submitted += 1;
     const rollouts = [{ input: task, mode: "train" }];
@@ -133,7 +133,7 @@ class Algorithm {
     return rollout.rollout_id;
   }
 
-  #request(connection: HttpConnection, method: "GET" | "POST", path: string, body: unknown): Promise<any> {
+  #request(connection: LoadConnection, method: "GET" | "POST", path: string, body: unknown): Promise<any> {
     this.requests += 1;
     return connection.json(method, `/v1/agl${path}`, body);
   }

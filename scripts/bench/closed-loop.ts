@@ -2,7 +2,7 @@ import { createRandom } from "../../src/algorithm/random.ts";
 import { closeAll, openConnections } from "./connections.ts";
 import { planRollout, spansOf } from "./agent-plan.ts";
 import type { AgentShape } from "./agent-plan.ts";
-import { postRequest } from "./http-connection.ts";
+import { postRequest } from "./load-connection.ts";
 import { flatAttributes, nestedAttributes, newSpanId, rewardAttributes, spanBody } from "./span-bodies.ts";
 import type { AttributesText } from "./span-bodies.ts";
 import { quantile } from "./statistics.ts";

@@ -1,14 +1,14 @@
-import { HttpConnection } from "./http-connection.ts";
+import { LoadConnection } from "./load-connection.ts";
 
-export function openConnections(port: number, count: number): Promise<HttpConnection[]> {
-  return Promise.all(Array.from({ length: count }, () => HttpConnection.open(port)));
+export function openConnections(port: number, count: number): Promise<LoadConnection[]> {
+  return Promise.all(Array.from({ length: count }, () => LoadConnection.open(port)));
 }
 
 /** Runs `work` for each item, at most as many at a time as there are connections. */
 export async function overConnections<Item>(
-  connections: readonly HttpConnection[],
+  connections: readonly LoadConnection[],
   items: Iterable<Item>,
-  work: (connection: HttpConnection, item: Item) => Promise<void>,
+  work: (connection: LoadConnection, item: Item) => Promise<void>,
 ): Promise<void> {
   const iterator = items[Symbol.iterator]();
   await Promise.all(
@@ -18,7 +18,7 @@ export async function overConnections<Item>(
   );
 }
 
-export function closeAll(connections: readonly HttpConnection[]): void {
+export function closeAll(connections: readonly LoadConnection[]): void {
   for (const connection of connections) connection.close();
 }
 

@@ -1,6 +1,6 @@
 import { createRandom } from "../../src/algorithm/random.ts";
 import { closeAll, numbersBelow, openConnections, overConnections } from "./connections.ts";
-import { HttpConnection } from "./http-connection.ts";
+import { LoadConnection } from "./load-connection.ts";
 import { flatAttributes, newSpanId, spanBody } from "./span-bodies.ts";
 import type { AttributesText } from "./span-bodies.ts";
 
@@ -44,7 +44,7 @@ export async function microWorkload({ port, name, tasks }: MicroJob): Promise<Mi
   return { requests: tasks * requestsPerTask, seconds };
 }
 
-const work: Record<MicroName, (connection: HttpConnection, task: number) => Promise<void>> = {
+const work: Record<MicroName, (connection: LoadConnection, task: number) => Promise<void>> = {
   worker: heartbeat,
   async "dequeue-empty"(connection, task) {
     const path = `${prefix}/queues/rollouts/dequeue`;
@@ -71,13 +71,13 @@ const work: Record<MicroName, (connection: HttpConnection, task: number) => Prom
   },
 };
 
-async function heartbeat(connection: HttpConnection, task: number): Promise<void> {
+async function heartbeat(connection: LoadConnection, task: number): Promise<void> {
   const path = `${prefix}/workers/${workerOf(task)}`;
   await connection.json("POST", path, { heartbeat_stats: snapshot });
 }
 
 async function addSpansAndFinish(
-  connection: HttpConnection,
+  connection: LoadConnection,
   attempted: { rollout_id: string; attempt: { attempt_id: string } },
   numbers: number[],
   attributeCount: number,
@@ -100,18 +100,18 @@ async function addSpansAndFinish(
   await connection.json("POST", path, { status: "succeeded" });
 }
 
-async function takeOne(connection: HttpConnection, worker: { worker_id?: string }): Promise<any> {
+async function takeOne(connection: LoadConnection, worker: { worker_id?: string }): Promise<any> {
   const [taken] = await connection.json("POST", `${prefix}/queues/rollouts/dequeue`, { limit: 1, ...worker });
   if (taken === undefined) throw new Error("the queue was empty too early");
   return taken;
 }
 
-async function enqueue(connection: HttpConnection, count: number): Promise<void> {
+async function enqueue(connection: LoadConnection, count: number): Promise<void> {
   const rollouts = Array.from({ length: count }, (_, task) => ({ input: { task: `Task-${task}` } }));
   await connection.json("POST", `${prefix}/queues/rollouts/enqueue`, { rollouts });
 }
 
-async function requireEmptyQueue(connection: HttpConnection): Promise<void> {
+async function requireEmptyQueue(connection: LoadConnection): Promise<void> {
   const query = { status_in: ["queuing"], limit: 1 };
   const { total } = await connection.json("POST", `${prefix}/rollouts/search`, query);
   if (total !== 0) throw new Error(`${total} rollouts were left in the queue`);

@@ -1,5 +1,5 @@
 import { closeAll, numbersBelow, openConnections, overConnections } from "./connections.ts";
-import { HttpConnection } from "./http-connection.ts";
+import { LoadConnection } from "./load-connection.ts";
 import type { AttemptName } from "./closed-loop.ts";
 
 const prefix = "/v1/agl";
@@ -8,7 +8,7 @@ const dequeuePath = `${prefix}/queues/rollouts/dequeue`;
 
 /** Fills the queue, 1,000 rollouts a request. */
 export async function fillQueue({ port, rollouts }: { port: number; rollouts: number }): Promise<void> {
-  const connection = await HttpConnection.open(port);
+  const connection = await LoadConnection.open(port);
   for (let left = rollouts; left > 0; left -= 1000) {
     const some = Array.from({ length: Math.min(1000, left) }, (_, task) => ({ input: { task } }));
     await connection.json("POST", enqueuePath, { rollouts: some });
@@ -18,7 +18,7 @@ export async function fillQueue({ port, rollouts }: { port: number; rollouts: nu
 
 /** Times of single dequeues; as many rollouts are enqueued again afterwards. */
 export async function timeDequeues({ port, count }: { port: number; count: number }): Promise<number[]> {
-  const connection = await HttpConnection.open(port);
+  const connection = await LoadConnection.open(port);
   const times: number[] = [];
   for (let taken = 0; taken < count; taken += 1) {
     const sent = performance.now();
@@ -69,7 +69,7 @@ export async function startAttempts({
 
 /** Times of reading all spans of single attempts. */
 export async function timeReads(job: { port: number; attempts: AttemptName[] }): Promise<number[]> {
-  const connection = await HttpConnection.open(job.port);
+  const connection = await LoadConnection.open(job.port);
   const times: number[] = [];
   for (const { rolloutId, attemptId } of job.attempts) {
     const query = JSON.stringify({ rollout_id: rolloutId, attempt_id: attemptId });

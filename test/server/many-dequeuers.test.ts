@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { connectStore } from "../../src/client/http-store.ts";
 import { freePort } from "../../src/engine/port-owner.ts";
 import type { AttemptedRollout } from "../../src/protocol/types.ts";
-import { KeptConnection } from "../helpers/kept-connection.ts";
+import { LoadConnection } from "../../scripts/bench/load-connection.ts";
 import { until } from "../helpers/processes.ts";
 import { temporaryFolder } from "../helpers/temporary-folder.ts";
 import { type AglProcess, startAgl } from "../real/agl-process.ts";
@@ -29,8 +29,8 @@ async function serveStore(): Promise<number> {
   return port;
 }
 
-const dequeue = async (connection: KeptConnection, worker_id: string, wait_seconds: number) =>
-  (await connection.post("/v1/agl/queues/rollouts/dequeue", {
+const dequeue = async (connection: LoadConnection, worker_id: string, wait_seconds: number) =>
+  (await connection.json("POST", "/v1/agl/queues/rollouts/dequeue", {
     worker_id,
     wait_seconds,
   })) as AttemptedRollout[];
@@ -39,9 +39,9 @@ const dequeue = async (connection: KeptConnection, worker_id: string, wait_secon
 test("512 dequeuers at once, each on a connection of its own, get 8,192 rollouts once each and leave none", async () => {
   const port = await serveStore();
   const store = connectStore(`http://127.0.0.1:${port}`);
-  const connections = await Promise.all(Array.from({ length: 512 }, () => KeptConnection.open(port)));
+  const connections = await Promise.all(Array.from({ length: 512 }, () => LoadConnection.open(port)));
   const taken: AttemptedRollout[][] = connections.map(() => []);
-  const drain = async (connection: KeptConnection, index: number) => {
+  const drain = async (connection: LoadConnection, index: number) => {
     // The first question is held, so that all have asked before there is anything.
     for (let wait = 60; ; wait = 0) {
       const rollouts = await dequeue(connection, `Worker-${index}`, wait);

@@ -16,10 +16,10 @@ const headEnd = Buffer.from("\r\n\r\n");
 const maxIdleMs = 4_000;
 
 /**
- * One kept-alive HTTP/1.1 connection, one request at a time. Costs a load process less than half of what `fetch`
+ * One kept-alive HTTP/1.1 connection, one request at a time, and not the code that is measured. Costs a load process less than half of what `fetch`
  * does, so that on two cores the server is what is measured, and has no limit of 256 requests in flight.
  */
-export class HttpConnection {
+export class LoadConnection {
   readonly #port: number;
   #socket: Socket | undefined;
   #lastUsed = 0;
@@ -27,8 +27,8 @@ export class HttpConnection {
   #received: Buffer = Buffer.alloc(0);
   #unsent: Buffer | undefined;
 
-  static async open(port: number): Promise<HttpConnection> {
-    const connection = new HttpConnection(port);
+  static async open(port: number): Promise<LoadConnection> {
+    const connection = new LoadConnection(port);
     await connection.#connect();
     return connection;
   }
