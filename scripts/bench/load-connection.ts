@@ -16,8 +16,9 @@ const headEnd = Buffer.from("\r\n\r\n");
 const maxIdleMs = 4_000;
 
 /**
- * One kept-alive HTTP/1.1 connection, one request at a time, and not the code that is measured. Costs a load process less than half of what `fetch`
- * does, so that on two cores the server is what is measured, and has no limit of 256 requests in flight.
+ * One kept-alive HTTP/1.1 connection, one request at a time; apart from the code that is measured. Costs a load process
+ * less than half of what `fetch` does, so that on two cores the server is what is measured, and has no limit of 256
+ * requests in flight.
  */
 export class LoadConnection {
   readonly #port: number;
