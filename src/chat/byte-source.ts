@@ -90,9 +90,9 @@ export function streamOf(source: ByteSource): ReadableStream<Uint8Array> {
   return new ReadableStream<Uint8Array>({ start, pull, cancel }, { highWaterMark: maxWaitingParts });
 }
 
-/** Unpacked, with an encoding that HTTP knows. */
-export function decodedSource(source: ByteSource, encoding: string): ByteSource {
-  const { readable, writable } = new DecompressionStream(encoding as CompressionFormat);
+/** Unpacked from a format that `DecompressionStream` knows. */
+export function decodedSource(source: ByteSource, format: string): ByteSource {
+  const { readable, writable } = new DecompressionStream(format as CompressionFormat);
   const packed = streamOf(source) as ReadableStream<BufferSource>;
   return sourceOf(packed.pipeThrough({ readable, writable }));
 }

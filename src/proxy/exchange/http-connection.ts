@@ -8,6 +8,8 @@ HTTPParser.encoding = "latin1";
 // It takes the body for a head when one read brings both, so heads are limited here.
 HTTPParser.maxHeaderSize = Number.POSITIVE_INFINITY;
 const maxHeadBytes = 1024 * 1024;
+/** Tells the parser so, whatever the head says. */
+const hasNoBody = 1;
 
 export interface ConnectionEvents {
   /** It can take another request. */
@@ -59,13 +61,19 @@ export class HttpConnection implements Carrier {
       // Informational ones come before the answer; after it, nothing has been asked for.
       if (this.#isWhole) this.#keepsAlive = false;
       else if (statusCode >= 200) this.#begin(statusCode, headers, shouldKeepAlive);
+      else if (statusCode === 101) throw new Error("the server changed to another protocol");
+      return statusCode < 200 || statusCode === 204 || statusCode === 304 ? hasNoBody : undefined;
     };
-    parser[HTTPParser.kOnBody] = (bytes) => {
+    parser[HTTPParser.kOnBody] = (bytes, _, length) => {
+      // By which the parser would go back, perhaps for ever.
+      if (length < 0) throw badChunk();
       if (this.#isWhole) return;
       this.#pieces.push(bytes);
       this.#pieceBytes += bytes.length;
     };
     parser[HTTPParser.kOnMessageComplete] = () => {
+      // It takes whatever is no number for the last chunk.
+      if (Number.isNaN(stateOf(parser).body_bytes)) throw badChunk();
       this.#isWhole = this.#hasBegun;
     };
   }
@@ -111,14 +119,19 @@ export class HttpConnection implements Carrier {
     if (pending === undefined) return this.close();
     this.#whenUnseen = undefined;
     const failure = this.#parse(bytes);
-    if (failure !== null) return this.#fail(failure);
     if (this.#pieceBytes > 0) {
       const whole = concatenate(this.#pieces, this.#pieceBytes);
       this.#pieces = [];
       this.#pieceBytes = 0;
       pending.push(whole);
     }
-    if (this.#isWhole && this.#pending === pending) this.#finish(pending);
+    if (this.#pending !== pending) return;
+    if (failure !== null) {
+      if (!this.#isWhole) return this.#fail(failure);
+      // What follows an answer is no part of it.
+      this.#keepsAlive = false;
+    }
+    if (this.#isWhole) this.#finish(pending);
   }
 
   #parse(bytes: Buffer): Error | null {
@@ -136,7 +149,12 @@ export class HttpConnection implements Carrier {
     const headers = new Headers();
     for (let at = 0; at < fields.length; at += 2) headers.append(fields[at]!, fields[at + 1]!);
     const length = headers.get("content-length");
-    if (length !== null && !/^\d+$/.test(length)) throw new Error(`the answer's content-length is ${length}`);
+    const { isChunked, body_bytes } = stateOf(this.#parser);
+    if (length !== null && (!/^(\d+)(, \1)*$/.test(length) || Number.isNaN(body_bytes))) {
+      throw new Error(`the answer's content-length is ${length}`);
+    }
+    const coding = isChunked ? null : headers.get("transfer-encoding");
+    if (coding !== null) throw new Error(`the answer's transfer-encoding is ${coding}`);
     this.#hasBegun = true;
     this.#keepsAlive = keepsAlive;
     this.#pending?.begin(status, headers);
@@ -170,6 +188,21 @@ export class HttpConnection implements Carrier {
     if (isEnd && this.#pending !== undefined) this.#finish(this.#pending);
     else this.#fail(connectionClosed());
   }
+}
+
+interface ParserState {
+  isChunked: boolean;
+  /** Left of the body, or of its chunk; null when that is not known. */
+  body_bytes: number | null;
+}
+
+/** Which its types do not show. */
+function stateOf(parser: object): ParserState {
+  return parser as ParserState;
+}
+
+function badChunk(): Error {
+  return new Error("a chunk of the answer has no length");
 }
 
 function notConnected(to: string, error: unknown): Error {

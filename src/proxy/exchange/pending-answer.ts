@@ -1,4 +1,4 @@
-import { decodedSource } from "../../chat/byte-source.ts";
+import { type ByteSource, decodedSource } from "../../chat/byte-source.ts";
 import type { OpenExchange, ServerAnswer } from "./exchange.ts";
 import { PushedBytes } from "./pushed-bytes.ts";
 
@@ -7,6 +7,22 @@ export interface Carrier {
   pause(): void;
   resume(): void;
   close(): void;
+}
+
+/** By the names that HTTP has for them. */
+const formats = new Map([
+  ["gzip", "gzip"],
+  ["x-gzip", "gzip"],
+  ["deflate", "deflate"],
+  ["br", "brotli"],
+  ["zstd", "zstd"],
+]);
+
+/** As `fetch` does it: in an encoding that it does not know, the bytes are left as they are. */
+function unpacked(body: ByteSource, encoding: string, headers: Headers): ByteSource {
+  const format = formats.get(encoding.toLowerCase());
+  const isEmpty = headers.get("content-length") === "0";
+  return format === undefined || isEmpty ? body : decodedSource(body, format);
 }
 
 /** A request on its way, and what comes back; whichever connection carries it. */
@@ -37,8 +53,8 @@ export class PendingAnswer implements OpenExchange {
       release: () => this.#whileCarried((carrier) => carrier.resume()),
       cancel: () => this.#cut(),
     });
-    const encoding = headers.get("content-encoding") ?? "identity";
-    const body = encoding === "identity" ? this.#body : decodedSource(this.#body, encoding);
+    const encoding = headers.get("content-encoding");
+    const body = encoding === null ? this.#body : unpacked(this.#body, encoding, headers);
     this.#resolve({ status, headers, body });
   }
 

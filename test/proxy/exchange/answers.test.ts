@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, test } from "bun:test";
-import { deflateSync, gzipSync } from "node:zlib";
+import { brotliCompressSync, deflateSync, gzipSync, zstdCompressSync } from "node:zlib";
 import fc from "fast-check";
 import { collectBytes } from "../../../src/chat/byte-source.ts";
 import { LoopbackConnections } from "../../../src/proxy/exchange/loopback-connections.ts";
@@ -118,25 +118,62 @@ describe("an answer is read as fetch reads it", () => {
     }
   });
 
-  test.each(["gzip", "deflate"] as const)(
-    "%s, although nobody asked for it, is unpacked",
-    async (encoding) => {
-      const text = "x".repeat(1000);
-      const packed = encoding === "gzip" ? gzipSync(text) : deflateSync(text);
-      const head = `HTTP/1.1 200 OK\r\ncontent-encoding: ${encoding}\r\ncontent-length: ${packed.length}\r\n\r\n`;
-      play([Buffer.concat([Buffer.from(head), packed])], false);
-      expect(await ask()).toMatchObject({ status: 200, body: text });
-    },
-  );
+  test.each([
+    ["gzip", gzipSync],
+    ["GZip", gzipSync],
+    ["x-gzip", gzipSync],
+    ["deflate", deflateSync],
+    ["br", brotliCompressSync],
+    ["zstd", zstdCompressSync],
+  ] as const)("%s, although nobody asked for it, is unpacked", async (encoding, pack) => {
+    const text = "x".repeat(1000);
+    const packed = pack(text);
+    const head = `HTTP/1.1 200 OK\r\ncontent-encoding: ${encoding}\r\ncontent-length: ${packed.length}\r\n\r\n`;
+    play([Buffer.concat([Buffer.from(head), packed])], false);
+    expect(await ask()).toMatchObject({ status: 200, body: text });
+  });
 
+  test.each([
+    ["in an encoding that nobody knows", "200 OK", "content-encoding: utf-8\r\ncontent-length: 2", "hi"],
+    ["in an encoding without a name", "200 OK", "content-encoding:\r\ncontent-length: 2", "hi"],
+    ["packed, and of no bytes", "200 OK", "content-encoding: gzip\r\ncontent-length: 0", ""],
+    ["that says its length twice", "200 OK", "content-length: 2\r\ncontent-length: 2", "hi"],
+    ["without a body, by its status", "304 Not Modified", "content-length: 10", ""],
+    ["without a body, but with chunks", "204 No Content", "transfer-encoding: chunked", ""],
+  ])("%s", async (_, status, fields, body) => {
+    play([Buffer.from(`HTTP/1.1 ${status}\r\n${fields}\r\n\r\n${body}`)], false);
+    const expected = await fetched();
+    expect(expected.body).toBe(body);
+    for (let call = 0; call < 2; call += 1) expect(await ask()).toEqual(expected);
+    expect(server.requests).toHaveLength(2);
+  });
+
+  test("after an interim head that tells a length", async () => {
+    const interim = "HTTP/1.1 102 Processing\r\ncontent-length: 4\r\n\r\n";
+    play([Buffer.from(`${interim}HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nhi`)], false);
+    expect(await ask()).toMatchObject({ status: 200, body: "hi" });
+  });
+
+  test("with something behind it that is no answer", async () => {
+    play([Buffer.from("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nhi, said the model\r\n")], false);
+    for (let call = 0; call < 2; call += 1) expect(await ask()).toMatchObject({ status: 200, body: "hi" });
+    expect(server.requests).toHaveLength(2);
+  });
+
+  const chunks = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2\r\nhi\r\n";
   test.each([
     ["HTTP/1.1 two hundred\r\n\r\n", "Parse Error"],
     ["HTTP/1.1 200 OK\r\ncontent-length: many\r\n\r\n", "content-length is many"],
     ["HTTP/1.1 200 OK\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\nx", "Parse Error"],
+    ["HTTP/1.1 200 OK\r\ncontent-length: 2, 2\r\n\r\nhi", "content-length is 2, 2"],
+    ["HTTP/1.1 200 OK\r\ntransfer-encoding: gzip, chunked\r\n\r\n", "transfer-encoding is gzip, chunked"],
+    ["HTTP/1.1 101 Switching Protocols\r\nupgrade: x\r\nconnection: upgrade\r\n\r\n", "another protocol"],
+    [`${chunks}more\r\n\r\n`, "a chunk of the answer has no length"],
+    [`${chunks}-5\r\nmore\r\n`, "a chunk of the answer has no length"],
     ["", "closed before the answer was complete"],
     ["HTTP/1.1 200 OK\r\n", "closed before the answer was complete"],
   ])("what is no answer is an error: %j", async (bytes, reason) => {
-    play([Buffer.from(bytes)], true);
+    play([Buffer.from(bytes)], !bytes.includes("\r\n\r\n"));
     await expect(ask()).rejects.toThrow(reason);
   });
 
