@@ -8,6 +8,8 @@ export interface Destination {
   socket: { hostname: string; port: number } | { unix: string };
   host: string;
   path: string;
+  /** For the user whom the URL names. */
+  authorization: string | undefined;
 }
 
 /** Parsing an address takes longer than looking it up, and few are asked again and again. */
@@ -26,12 +28,19 @@ export function destinationOf(url: string, unix?: string): Destination {
 }
 
 function parsed(address: string, unix: string | undefined): Destination {
-  const { hostname, host, port, pathname, search } = new URL(address);
+  const url = new URL(address);
+  const { hostname, host, port, pathname, search } = url;
   const socket =
     unix === undefined
       ? { hostname: hostname.replace(/^\[(.*)\]$/, "$1"), port: Number(port || 80) }
       : { unix };
-  return { key: unix ?? host, socket, host, path: pathname + search };
+  return { key: unix ?? host, socket, host, path: pathname + search, authorization: basicOf(url) };
+}
+
+function basicOf({ username, password }: URL): string | undefined {
+  if (username === "" && password === "") return undefined;
+  const credentials = `${decodeURIComponent(username)}:${decodeURIComponent(password)}`;
+  return `Basic ${Buffer.from(credentials).toString("base64")}`;
 }
 
 const lineBreaking = /[\r\n\0\u0100-\uffff]/;
@@ -39,10 +48,13 @@ const beyondAscii = /[^\t -~]/;
 
 /** As it is written. Nearly always one text, which costs less than bytes. */
 export function requestText(
-  { host, path }: Destination,
+  { host, path, authorization }: Destination,
   { headers, body }: ServerRequest,
 ): string | Uint8Array {
   let head = `POST ${path} HTTP/1.1\r\nhost: ${host}\r\nconnection: keep-alive\r\n`;
+  if (authorization !== undefined && headers["authorization"] === undefined) {
+    head += `authorization: ${authorization}\r\n`;
+  }
   let isAscii = true;
   for (const name in headers) {
     const value = headers[name] as string;

@@ -289,6 +289,16 @@ describe("a request", () => {
     expect(server.requests).toHaveLength(0);
   });
 
+  test("for a user whom the URL names says who that is, unless a key is there", async () => {
+    server = startScriptedServer((socket) => socket.write(whole("one")));
+    const url = server.url.replace("http://", "http://pa%20ul:%C3%BC%25@");
+    await textOf(connections.send(url, { headers: {}, body: "{}" }).answer);
+    await textOf(connections.send(url, { headers: { authorization: "Bearer key" }, body: "{}" }).answer);
+    const said = server.requests.flat().map((request) => request.match(/^authorization: .*$/gm));
+    const basic = Buffer.from("pa ul:\u00fc%").toString("base64");
+    expect(said).toEqual([[`authorization: Basic ${basic}`], ["authorization: Bearer key"]]);
+  });
+
   test("of many megabytes arrives whole", async () => {
     server = startScriptedServer((socket, _, request) => socket.write(whole(`${request.length}`)));
     const body = "x".repeat(20 << 20);
