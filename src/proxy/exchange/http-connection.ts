@@ -8,6 +8,8 @@ HTTPParser.encoding = "latin1";
 // It takes the body for a head when one read brings both, so heads are limited here.
 HTTPParser.maxHeaderSize = Number.POSITIVE_INFINITY;
 const maxHeadBytes = 1024 * 1024;
+/** A server that closed the connection before the request came says so by then; later, it may have begun with it. */
+const maxUnseenMs = 1_000;
 /** Tells the parser so, whatever the head says. */
 const hasNoBody = 1;
 
@@ -24,6 +26,7 @@ export class HttpConnection implements Carrier {
   #socket!: Socket;
   #pending: PendingAnswer | undefined;
   #whenUnseen: (() => void) | undefined;
+  #sentAt = 0;
   #unsent: Uint8Array | undefined;
   /** Of the answer under way. */
   #headBytes = 0;
@@ -86,6 +89,7 @@ export class HttpConnection implements Carrier {
   send(request: string | Uint8Array, pending: PendingAnswer, whenUnseen?: () => void): void {
     this.#pending = pending;
     this.#whenUnseen = whenUnseen;
+    if (whenUnseen !== undefined) this.#sentAt = performance.now();
     pending.carriedBy(this);
     const written = this.#socket.write(request);
     const length = Buffer.byteLength(request);
@@ -177,7 +181,7 @@ export class HttpConnection implements Carrier {
     const pending = this.#pending;
     const whenUnseen = this.#whenUnseen;
     this.close();
-    if (whenUnseen !== undefined) whenUnseen();
+    if (whenUnseen !== undefined && performance.now() - this.#sentAt < maxUnseenMs) whenUnseen();
     else pending?.fail(error);
   }
 

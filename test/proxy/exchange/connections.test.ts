@@ -137,6 +137,17 @@ describe("a server that closes connections", () => {
     expect(server.requests.flat()).toHaveLength(3);
   });
 
+  test("after it had the request for a while does not get that twice", async () => {
+    server = startScriptedServer(async (socket, index) => {
+      if (index === 0) return socket.write(whole("one"));
+      await Bun.sleep(1_100);
+      socket.reset();
+    });
+    await textOf(send());
+    await expect(send()).rejects.toThrow("closed before the answer was complete");
+    expect(server.requests.flat()).toHaveLength(2);
+  });
+
   test("in the middle of an answer: what came is handed on, then the error", async () => {
     server = startScriptedServer(async (socket) => {
       socket.write("HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\nhalf");
