@@ -28,7 +28,7 @@ export class HttpConnection implements Carrier {
   #whenUnseen: (() => void) | undefined;
   #sentAt = 0;
   #unsent: Uint8Array | undefined;
-  /** Of the answer under way. */
+  /** Of the answer under way; heads of chunks and trailers count, too. */
   #headBytes = 0;
   #hasBegun = false;
   #isWhole = false;
@@ -142,8 +142,10 @@ export class HttpConnection implements Carrier {
     try {
       const parsed = this.#parser.execute(bytes);
       if (parsed instanceof Error) return parsed;
-      if (!this.#hasBegun) this.#headBytes += bytes.length;
-      return this.#headBytes > maxHeadBytes ? new Error(`the answer's head is too long`) : null;
+      this.#headBytes = this.#pieceBytes > 0 ? 0 : this.#headBytes + bytes.length;
+      if (this.#headBytes <= maxHeadBytes) return null;
+      const place = this.#hasBegun ? "what is between the parts of the answer" : "the answer's head";
+      return new Error(`${place} is too long`);
     } catch (error) {
       return error as Error;
     }

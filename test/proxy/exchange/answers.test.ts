@@ -190,8 +190,16 @@ describe("an answer is read as fetch reads it", () => {
     expect(server.requests).toHaveLength(1);
   });
 
-  test("a head without an end is an error", async () => {
-    play([Buffer.from(`HTTP/1.1 200 OK\r\n${"x: y\r\n".repeat(200_000)}`)], false);
-    await expect(ask()).rejects.toThrow("the answer's head is too long");
+  test.each([
+    ["a head", `HTTP/1.1 200 OK\r\n${"x: y\r\n".repeat(200_000)}`, "the answer's head is too long"],
+    ["a chunk's head", `${chunks}2;${"x".repeat(1_200_000)}`, "between the parts of the answer is too long"],
+    [
+      "what follows the chunks",
+      `${chunks}0\r\n${"x: y\r\n".repeat(200_000)}`,
+      "between the parts of the answer is too long",
+    ],
+  ])("%s without an end is an error", async (_, bytes, reason) => {
+    play([Buffer.from(bytes)], false);
+    await expect(ask()).rejects.toThrow(reason);
   });
 });
