@@ -4,7 +4,7 @@ import type { AnswerMask } from "./answer-edits.ts";
 import { isFinalChunk, isUsageChunk, maskAnswer, maskChunk, withFingerprint } from "./answer-edits.ts";
 import type { StreamEvent } from "./event-stream.ts";
 import { withData } from "./event-stream.ts";
-import { concatenate } from "./limited-body.ts";
+import { concatenate } from "./byte-source.ts";
 import { isObject } from "./model-request.ts";
 
 /** Reads one answer on its way to the agent, and shows it as it would be without the recorder. */

@@ -1,5 +1,3 @@
-import { concatenate } from "./limited-body.ts";
-
 export interface ByteReceiver {
   /** Nothing more comes while a promise that it returned is open. */
   bytes(bytes: Uint8Array): Promise<unknown> | void;
@@ -17,27 +15,32 @@ export interface ByteSource {
 
 export function sourceOf(stream: ReadableStream<Uint8Array>): ByteSource {
   const reader = stream.getReader();
-  let cancelled = false;
+  let isCancelled = false;
   const readAll = async (receiver: ByteReceiver): Promise<void> => {
     try {
       for (;;) {
         const { done, value } = await reader.read();
-        if (cancelled || done) break;
+        if (isCancelled || done) break;
         await receiver.bytes(value);
       }
     } catch (error) {
-      if (!cancelled) receiver.end(error ?? new Error("the stream was cancelled"));
+      if (!isCancelled) receiver.end(error ?? cancelled());
       return;
     }
-    if (!cancelled) receiver.end();
+    if (!isCancelled) receiver.end();
   };
   return {
     start: (receiver) => void readAll(receiver),
     cancel() {
-      cancelled = true;
+      isCancelled = true;
       reader.cancel().catch(() => {});
     },
   };
+}
+
+/** The error of a stream whose reader has left. */
+export function cancelled(): Error {
+  return new Error("the stream was cancelled");
 }
 
 /** All bytes; null when there are more than `maxBytes`, and the rest is not waited for then. */
@@ -90,9 +93,13 @@ export function streamOf(source: ByteSource): ReadableStream<Uint8Array> {
   return new ReadableStream<Uint8Array>({ start, pull, cancel }, { highWaterMark: maxWaitingParts });
 }
 
-/** Unpacked from a format that `DecompressionStream` knows. */
-export function decodedSource(source: ByteSource, format: string): ByteSource {
-  const { readable, writable } = new DecompressionStream(format as CompressionFormat);
-  const packed = streamOf(source) as ReadableStream<BufferSource>;
-  return sourceOf(packed.pipeThrough({ readable, writable }));
+export function concatenate(parts: Uint8Array[], length: number): Uint8Array {
+  if (parts.length === 1) return parts[0] as Uint8Array;
+  const whole = new Uint8Array(length);
+  let position = 0;
+  for (const part of parts) {
+    whole.set(part, position);
+    position += part.length;
+  }
+  return whole;
 }

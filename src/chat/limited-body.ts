@@ -1,9 +1,11 @@
+import { collectBytes, sourceOf } from "./byte-source.ts";
+
 /** The body; null when there is more than `maxBytes`, and the rest is not read then. */
 export async function readLimited(message: Request | Response, maxBytes: number): Promise<Uint8Array | null> {
   if (lengthOf(message) <= maxBytes) return await message.bytes();
   // Asked for only now: a body that was once a stream is read as one, which costs several times as much.
   const { body } = message;
-  return body === null ? new Uint8Array() : await readStream(body, maxBytes);
+  return body === null ? new Uint8Array() : await collectBytes(sourceOf(body), maxBytes);
 }
 
 /** The same as text; bytes that are no UTF-8 become U+FFFD. */
@@ -18,31 +20,4 @@ const decoder = new TextDecoder();
 function lengthOf({ headers }: Request | Response): number {
   const length = headers.get("content-length");
   return length === null || headers.has("content-encoding") ? Number.NaN : Number(length);
-}
-
-async function readStream(body: ReadableStream<Uint8Array>, maxBytes: number): Promise<Uint8Array | null> {
-  const reader = body.getReader();
-  const parts: Uint8Array[] = [];
-  let length = 0;
-  for (;;) {
-    const { done, value } = await reader.read();
-    if (done) return concatenate(parts, length);
-    length += value.length;
-    if (length > maxBytes) {
-      reader.cancel().catch(() => {});
-      return null;
-    }
-    parts.push(value);
-  }
-}
-
-export function concatenate(parts: Uint8Array[], length: number): Uint8Array {
-  if (parts.length === 1) return parts[0] as Uint8Array;
-  const whole = new Uint8Array(length);
-  let position = 0;
-  for (const part of parts) {
-    whole.set(part, position);
-    position += part.length;
-  }
-  return whole;
 }

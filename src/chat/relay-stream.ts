@@ -1,8 +1,7 @@
 import type { AnswerReader } from "./answer-reader.ts";
-import { type ByteReceiver, type ByteSource, streamOf } from "./byte-source.ts";
+import { type ByteReceiver, type ByteSource, cancelled, concatenate, streamOf } from "./byte-source.ts";
 import type { StreamEvent } from "./event-stream.ts";
 import { EventStreamParser } from "./event-stream.ts";
-import { concatenate } from "./limited-body.ts";
 
 export interface StreamRelay {
   reader: AnswerReader;
@@ -13,6 +12,7 @@ export interface StreamRelay {
   onEnd(error?: unknown): void;
 }
 
+/** The events of a stream as `RelayedEvents` shows them. */
 export function relayStream(source: ByteSource, relay: StreamRelay): ReadableStream<Uint8Array> {
   return streamOf(new RelayedEvents(source, relay));
 }
@@ -38,7 +38,7 @@ export class RelayedEvents implements ByteSource {
 
   cancel(): void {
     this.#source.cancel();
-    this.#over(new Error("the stream was cancelled"));
+    this.#over(cancelled());
   }
 
   #push(bytes: Uint8Array, receiver: ByteReceiver): Promise<unknown> | void {

@@ -15,7 +15,7 @@ import { forwardModelCall } from "./model-call.ts";
 import type { ProxyStatistics } from "./counts.ts";
 import { createCounts } from "./counts.ts";
 import { errorAnswer } from "./error-answer.ts";
-import { exchangeOver } from "./exchange/exchange.ts";
+import { postOver } from "./exchange/post.ts";
 import { LoopbackConnections } from "./exchange/loopback-connections.ts";
 import { Fingerprints } from "./servers/fingerprints.ts";
 import { FinishedCalls } from "./recording/finished-calls.ts";
@@ -58,7 +58,7 @@ export class CallDoors {
       ...(options.storePatienceMs === undefined ? {} : { patienceMs: options.storePatienceMs }),
     });
     this.surroundings = {
-      exchange: exchangeOver(this.#connections, fetch),
+      post: postOver(this.#connections, fetch),
       counts: createCounts(),
       fingerprints: new Fingerprints(),
       finished: new FinishedCalls(),

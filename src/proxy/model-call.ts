@@ -15,7 +15,7 @@ import { callSpans } from "./recording/call-spans.ts";
 import type { ProxyCounts } from "./counts.ts";
 import { countIn } from "./counts.ts";
 import { errorAnswer } from "./error-answer.ts";
-import type { Exchange, ServerAnswer } from "./exchange/exchange.ts";
+import type { Post, ServerAnswer } from "./exchange/post.ts";
 import type { RecordedRoute } from "./routes/recorded-route.ts";
 import type { OpenCall } from "./recording/recorder.ts";
 import type { Repetition } from "./recording/repeated-calls.ts";
@@ -33,7 +33,7 @@ import {
 import type { Target } from "./servers/upstream-table.ts";
 
 export interface CallSurroundings {
-  exchange: Exchange;
+  post: Post;
   counts: ProxyCounts;
   fingerprints: Fingerprints;
   finished: FinishedCalls;
@@ -91,7 +91,7 @@ export function forwardModelCall(options: ModelCallOptions): Promise<Response | 
 
 class ModelCall {
   readonly #options: ModelCallOptions;
-  readonly #exchange: UpstreamCall;
+  readonly #upstreamCall: UpstreamCall;
   readonly #requestText: string;
   readonly #startTime: number;
   #over = false;
@@ -102,7 +102,7 @@ class ModelCall {
     this.#options = options;
     this.#startTime = surroundings.now() / 1000;
     this.#requestText = route.requestText(request, target.upstream, recording !== null);
-    this.#exchange = new UpstreamCall(options.agent, surroundings.firstByteTimeoutMs);
+    this.#upstreamCall = new UpstreamCall(options.agent, surroundings.firstByteTimeoutMs);
   }
 
   async forward(): Promise<Response | null> {
@@ -128,19 +128,19 @@ class ModelCall {
       return await this.#relayWhole(answer, reader);
     } catch (error) {
       // Ours, and not the server's.
-      this.#exchange.giveUp();
+      this.#upstreamCall.giveUp();
       throw error;
     }
   }
 
   #notAnswered(error: unknown): Response | null {
-    const failure = this.#exchange.failureOf(error);
+    const failure = this.#upstreamCall.failureOf(error);
     if (!wasNeverReached(error)) return this.#fail(failure);
     const { target, isLastTry } = this.#options;
     this.#reached = false;
     target.health.notReached(failure.message);
     if (isLastTry) return this.#fail(failure);
-    this.#exchange.end();
+    this.#upstreamCall.end();
     return null;
   }
 
@@ -149,13 +149,13 @@ class ModelCall {
     const headers = forwardedRequestHeaders(agent.headers);
     headers["content-type"] = "application/json";
     const request = { headers, body: this.#requestText };
-    return this.#exchange.send(surroundings.exchange, target.upstream, route.upstreamPath, request);
+    return this.#upstreamCall.send(surroundings.post, target.upstream, route.upstreamPath, request);
   }
 
   #relayed({ body }: ServerAnswer, reader: AnswerReader): RelayedEvents {
     return new RelayedEvents(body, {
       reader,
-      onBytes: () => this.#exchange.firstByteCame(),
+      onBytes: () => this.#upstreamCall.firstByteCame(),
       onWhole: () => this.#numbered(),
       onEnd: (error) => this.#endStream(reader, error),
     });
@@ -163,22 +163,22 @@ class ModelCall {
 
   #endStream(reader: AnswerReader, error: unknown): void {
     const answer = reader.answer();
-    const left = this.#exchange.clientLeft;
+    const left = this.#upstreamCall.clientLeft;
     // Many clients close the connection at the end's announcement, before the server does.
     const broken = error !== undefined && !reader.done && !left;
-    let failure = broken ? this.#exchange.failureOf(error) : streamFailure(reader.error);
+    let failure = broken ? this.#upstreamCall.failureOf(error) : streamFailure(reader.error);
     if (answer === null && !left) failure ??= noAnswer("the stream ended without an answer");
     this.#end({ answer, answerText: () => reader.answerText(), failure }, left && !reader.done);
   }
 
   async #relayWhole(answer: ServerAnswer, reader: AnswerReader): Promise<Response> {
     const { status } = answer;
-    this.#exchange.firstByteCame();
+    this.#upstreamCall.firstByteCame();
     let bytes: Uint8Array | null;
     try {
       bytes = await collectBytes(answer.body, this.#options.surroundings.maxAnswerBytes);
     } catch (error) {
-      return this.#fail(this.#exchange.failureOf(error));
+      return this.#fail(this.#upstreamCall.failureOf(error));
     }
     if (bytes === null) return this.#fail(noAnswer("the answer of the model server is too large"));
     const headers = relayedHeaders(answer.headers);
@@ -219,7 +219,7 @@ class ModelCall {
   }
 
   #fail(failure: CallFailure): Response {
-    if (this.#exchange.clientLeft) {
+    if (this.#upstreamCall.clientLeft) {
       this.#end({});
       return new Response(null, { status: 499 });
     }
@@ -230,11 +230,11 @@ class ModelCall {
 
   #end(
     { answerText = () => null, answer = null, failure: given = null }: CallEnd,
-    aborted = this.#exchange.clientLeft,
+    aborted = this.#upstreamCall.clientLeft,
   ): void {
     if (this.#over) return;
     this.#over = true;
-    this.#exchange.end();
+    this.#upstreamCall.end();
     const { recording, route, request, target, surroundings } = this.#options;
     const { upstream, health } = target;
     const failure = given && { ...given, message: withoutKey(given.message, upstream) };

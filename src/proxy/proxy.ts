@@ -26,6 +26,7 @@ export interface ProxyOptions {
   maxHeldBytes?: number;
   /** Before a model server that has failed is tried again; grows each time. */
   firstPauseMs?: number;
+  /** For health checks, and for calls to servers that are not on this machine. */
   fetch?: DirectFetch;
   maxBodyBytes?: number;
   maxAnswerBytes?: number;

@@ -1,44 +1,55 @@
-import type { OpenExchange, ServerRequest } from "./exchange.ts";
+import type { Destination } from "./destination.ts";
 import { HttpConnection } from "./http-connection.ts";
 import { PendingAnswer } from "./pending-answer.ts";
-import { type Destination, destinationOf, requestText } from "./request-text.ts";
+import type { SentRequest, ServerRequest } from "./post.ts";
+import { requestText } from "./request-text.ts";
 
-/** vLLM's web server closes connections that were idle for 5 s: they are not used for a request that late. */
-const maxIdleMs = 4_000;
-/** More are closed as soon as they are idle. */
-const maxIdlePerServer = 256;
+export interface LoopbackConnectionsOptions {
+  /** vLLM's web server closes connections that were idle for 5 s: none is used for a request that late. */
+  maxIdleMs?: number;
+  /** More of them are closed as soon as they are idle. */
+  maxIdlePerServer?: number;
+}
 
-/** Kept-alive HTTP/1.1 connections to servers on this machine. */
+interface IdleConnection {
+  connection: HttpConnection;
+  since: number;
+}
+
+/**
+ * Kept-alive HTTP/1.1 connections to servers on this machine: as many as there are requests, and some that wait for the
+ * next one. A request is sent once: one that meets the end of its connection fails, for the server may have begun it.
+ */
 export class LoopbackConnections {
-  readonly #idle = new Map<string, HttpConnection[]>();
+  readonly #maxIdleMs: number;
+  readonly #maxIdlePerServer: number;
+  /** By server, the one that was used last at the end. */
+  readonly #idle = new Map<string, IdleConnection[]>();
   #sweeper: Timer | undefined;
   #isClosed = false;
 
-  send(url: string, request: ServerRequest): OpenExchange {
+  constructor({ maxIdleMs = 4_000, maxIdlePerServer = 256 }: LoopbackConnectionsOptions = {}) {
+    this.#maxIdleMs = maxIdleMs;
+    this.#maxIdlePerServer = maxIdlePerServer;
+  }
+
+  send(destination: Destination, request: ServerRequest): SentRequest {
     const pending = new PendingAnswer();
     try {
-      this.#send(destinationOf(url, request.unix), request, pending);
+      const text = requestText(destination, request);
+      const idle = this.#take(destination.key);
+      if (idle === undefined) this.#connect(destination, pending, text);
+      else idle.send(text, pending);
     } catch (error) {
       pending.fail(error);
     }
     return pending;
   }
 
+  /** Those in use are closed when they are not any more. */
   close(): void {
     this.#isClosed = true;
-    clearInterval(this.#sweeper);
-    const idle = [...this.#idle.values()].flat();
-    this.#idle.clear();
-    for (const connection of idle) connection.close();
-  }
-
-  #send(destination: Destination, request: ServerRequest, pending: PendingAnswer): void {
-    const text = requestText(destination, request);
-    const connect = () => this.#connect(destination, pending, text);
-    const idle = this.#take(destination.key);
-    if (idle === undefined) connect();
-    // A server may close an idle connection at any moment; a request that met that was never looked at.
-    else idle.send(text, pending, connect);
+    this.#sweep(0);
   }
 
   #connect(destination: Destination, pending: PendingAnswer, request: string | Uint8Array): void {
@@ -53,34 +64,33 @@ export class LoopbackConnections {
   }
 
   #take(key: string): HttpConnection | undefined {
-    const connection = this.#idle.get(key)?.pop();
-    if (connection === undefined || connection.idleMs < maxIdleMs) return connection;
-    // It was the newest one.
-    connection.close();
-    this.#sweep();
+    const idle = this.#idle.get(key)?.pop();
+    if (idle === undefined || performance.now() - idle.since < this.#maxIdleMs) return idle?.connection;
+    idle.connection.close();
     return undefined;
   }
 
   #keep(key: string, connection: HttpConnection): void {
-    const connections = this.#idle.get(key) ?? [];
-    if (this.#isClosed || connections.length >= maxIdlePerServer) return connection.close();
-    connections.push(connection);
-    this.#idle.set(key, connections);
-    this.#sweeper ??= setInterval(() => this.#sweep(), maxIdleMs).unref();
+    const idle = this.#idle.get(key) ?? [];
+    if (this.#isClosed || idle.length >= this.#maxIdlePerServer) return connection.close();
+    idle.push({ connection, since: performance.now() });
+    this.#idle.set(key, idle);
+    this.#sweeper ??= setInterval(() => this.#sweep(this.#maxIdleMs), this.#maxIdleMs).unref();
   }
 
-  #forget(key: string, connection: HttpConnection): void {
-    const connections = this.#idle.get(key);
-    const at = connections?.indexOf(connection) ?? -1;
-    if (at !== -1) connections?.splice(at, 1);
+  #forget(key: string, closed: HttpConnection): void {
+    const idle = this.#idle.get(key);
+    const at = idle?.findIndex(({ connection }) => connection === closed) ?? -1;
+    if (at !== -1) idle?.splice(at, 1);
   }
 
-  #sweep(): void {
-    for (const [key, connections] of this.#idle) {
-      const isOld = ({ idleMs }: HttpConnection) => idleMs >= maxIdleMs;
-      const old = connections.filter(isOld);
-      if (old.length === connections.length) this.#idle.delete(key);
-      for (const connection of old) connection.close();
+  /** Closes what has been idle for as long. */
+  #sweep(idleMs: number): void {
+    const now = performance.now();
+    for (const [key, all] of this.#idle) {
+      const old = all.filter(({ since }) => now - since >= idleMs);
+      for (const { connection } of old) connection.close();
+      if (old.length === all.length || all.length === 0) this.#idle.delete(key);
     }
     if (this.#idle.size > 0) return;
     clearInterval(this.#sweeper);

@@ -1,13 +1,6 @@
-import { type ByteSource, decodedSource } from "../../chat/byte-source.ts";
-import type { OpenExchange, ServerAnswer } from "./exchange.ts";
-import { PushedBytes } from "./pushed-bytes.ts";
-
-/** What an answer needs of the connection that carries it. */
-export interface Carrier {
-  pause(): void;
-  resume(): void;
-  close(): void;
-}
+import { type ByteSource, sourceOf, streamOf } from "../../chat/byte-source.ts";
+import type { SentRequest, ServerAnswer } from "./post.ts";
+import { type Inflow, PushedBytes } from "./pushed-bytes.ts";
 
 /** By the names that HTTP has for them. */
 const formats = new Map([
@@ -22,15 +15,21 @@ const formats = new Map([
 function unpacked(body: ByteSource, encoding: string, headers: Headers): ByteSource {
   const format = formats.get(encoding.toLowerCase());
   const isEmpty = headers.get("content-length") === "0";
-  return format === undefined || isEmpty ? body : decodedSource(body, format);
+  return format === undefined || isEmpty ? body : unpackedFrom(format, body);
+}
+
+function unpackedFrom(format: string, source: ByteSource): ByteSource {
+  const { readable, writable } = new DecompressionStream(format as CompressionFormat);
+  const packed = streamOf(source) as ReadableStream<BufferSource>;
+  return sourceOf(packed.pipeThrough({ readable, writable }));
 }
 
 /** A request on its way, and what comes back; whichever connection carries it. */
-export class PendingAnswer implements OpenExchange {
+export class PendingAnswer implements SentRequest {
   readonly answer: Promise<ServerAnswer>;
   #resolve!: (answer: ServerAnswer) => void;
   #reject!: (error: unknown) => void;
-  #carrier: Carrier | undefined;
+  #carrier: Inflow | undefined;
   #body: PushedBytes | undefined;
   /** The connection has nothing more to do with it. */
   isOver = false;
@@ -42,16 +41,16 @@ export class PendingAnswer implements OpenExchange {
     });
   }
 
-  carriedBy(carrier: Carrier): void {
+  carriedBy(carrier: Inflow): void {
     this.#carrier = carrier;
   }
 
   /** Its head is there. */
   begin(status: number, headers: Headers): void {
     this.#body = new PushedBytes({
-      hold: () => this.#whileCarried((carrier) => carrier.pause()),
-      release: () => this.#whileCarried((carrier) => carrier.resume()),
-      cancel: () => this.#cut(),
+      pause: () => this.#whileCarried((carrier) => carrier.pause()),
+      resume: () => this.#whileCarried((carrier) => carrier.resume()),
+      close: () => this.#cut(),
     });
     const encoding = headers.get("content-encoding");
     const body = encoding === null ? this.#body : unpacked(this.#body, encoding, headers);
@@ -80,7 +79,7 @@ export class PendingAnswer implements OpenExchange {
   abort(reason: unknown): void {
     this.#cut();
     if (this.#body === undefined) this.#reject(reason);
-    else this.#body.fail(reason);
+    else this.#body.abort(reason);
   }
 
   #cut(): void {
@@ -89,7 +88,7 @@ export class PendingAnswer implements OpenExchange {
   }
 
   /** Afterwards the connection may carry another one. */
-  #whileCarried(act: (carrier: Carrier) => void): void {
+  #whileCarried(act: (carrier: Inflow) => void): void {
     if (!this.isOver && this.#carrier !== undefined) act(this.#carrier);
   }
 }

@@ -1,13 +1,12 @@
-import type { ByteReceiver, ByteSource } from "../../chat/byte-source.ts";
-import { concatenate } from "../../chat/limited-body.ts";
+import { type ByteReceiver, type ByteSource, concatenate } from "../../chat/byte-source.ts";
 
 /** Where the bytes come from. */
 export interface Inflow {
   /** Nothing more for now. */
-  hold(): void;
-  release(): void;
+  pause(): void;
+  resume(): void;
   /** Nothing more at all. */
-  cancel(): void;
+  close(): void;
 }
 
 const maxQueuedBytes = 64 * 1024;
@@ -40,7 +39,7 @@ export class PushedBytes implements ByteSource {
   cancel(): void {
     if (this.#isOver) return;
     this.#close();
-    this.#inflow.cancel();
+    this.#inflow.close();
   }
 
   push(bytes: Uint8Array): void {
@@ -50,7 +49,7 @@ export class PushedBytes implements ByteSource {
     this.#queuedBytes += bytes.length;
     if (this.#isHeld || this.#queuedBytes < maxQueuedBytes) return;
     this.#isHeld = true;
-    this.#inflow.hold();
+    this.#inflow.pause();
   }
 
   /** After what came before it. */
@@ -60,12 +59,11 @@ export class PushedBytes implements ByteSource {
   }
 
   /** At once: nobody is left who would want what still waits. */
-  fail(error: unknown): void {
+  abort(reason: unknown): void {
     if (this.#isOver) return;
-    this.#end = { error };
-    if (this.#receiver === undefined) return;
+    this.#end = { error: reason };
     this.#queue = [];
-    this.#isBusy = false;
+    this.#isBusy = this.#receiver === undefined;
     this.#handOn();
   }
 
@@ -84,7 +82,7 @@ export class PushedBytes implements ByteSource {
       this.#receiver?.end(error);
     } else if (this.#isHeld) {
       this.#isHeld = false;
-      this.#inflow.release();
+      this.#inflow.resume();
     }
   }
 

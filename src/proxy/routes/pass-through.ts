@@ -1,4 +1,4 @@
-import { type ByteSource, collectBytes } from "../../chat/byte-source.ts";
+import { type ByteSource, cancelled, collectBytes } from "../../chat/byte-source.ts";
 import { answerFailure, isOk, noAnswer } from "../../chat/call-failure.ts";
 import { relayedHeaders } from "../../chat/relayed-headers.ts";
 import type { ModelRequest } from "../../chat/model-request.ts";
@@ -6,7 +6,7 @@ import { withMembers } from "../../protocol/json-text.ts";
 import type { CallSurroundings } from "../model-call.ts";
 import { countIn } from "../counts.ts";
 import { errorAnswer } from "../error-answer.ts";
-import type { ServerAnswer } from "../exchange/exchange.ts";
+import type { ServerAnswer } from "../exchange/post.ts";
 import { SentStream } from "../sent-stream.ts";
 import { withoutKey } from "../servers/provider-key.ts";
 import {
@@ -49,7 +49,7 @@ export async function passThrough(options: PassThroughOptions): Promise<Response
   const { upstream, health } = target;
   const exchange = new UpstreamCall(agent, surroundings.firstByteTimeoutMs);
   try {
-    const answer = await exchange.send(surroundings.exchange, upstream, `/${route}`, {
+    const answer = await exchange.send(surroundings.post, upstream, `/${route}`, {
       headers: forwardedRequestHeaders(agent.headers),
       body: withMembers(request.text, { model: JSON.stringify(upstream.model) }),
     });
@@ -60,7 +60,7 @@ export async function passThrough(options: PassThroughOptions): Promise<Response
     const body = new SentStream().of(watched(answer.body, exchange, target));
     return new Response(body, { status, headers: relayedHeaders(headers) });
   } catch (error) {
-    exchange.end();
+    exchange.giveUp();
     const failure = exchange.failureOf(error);
     if (!wasNeverReached(error)) health.ended(failure, exchange.clientLeft);
     else {
@@ -105,7 +105,7 @@ function watched(source: ByteSource, exchange: UpstreamCall, { health }: Target)
       }),
     cancel() {
       source.cancel();
-      end(new Error("the stream was cancelled"));
+      end(cancelled());
     },
   };
 }

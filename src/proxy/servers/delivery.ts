@@ -58,7 +58,7 @@ export class Delivery {
 
   /** Tries until there is an answer; in between the call is held, and the last try is made without waiting. */
   async patiently(
-    agent: AgentRequest,
+    agent: Pick<AgentRequest, "signal">,
     attempt: (mayWait: boolean) => Promise<Response | ModelRequest>,
   ): Promise<Response> {
     const patience = this.#held.patience(agent);

@@ -1,12 +1,12 @@
 import type { CallFailure } from "../../chat/call-failure.ts";
 import { messageOf } from "../../errors.ts";
-import type { Exchange, OpenExchange, ServerAnswer, ServerRequest } from "../exchange/exchange.ts";
+import type { Post, SentRequest, ServerAnswer, ServerRequest } from "../exchange/post.ts";
 import type { Upstream } from "./upstreams.ts";
 
 /** Made once: an error notes where it was made, and the server is to hear of it soon. */
 const over = new DOMException("the exchange is over", "AbortError");
 
-/** What a call is forwarded for. Its signal is made when it is asked for, and then tells what had happened before. */
+/** The request and not its signal: Bun makes that when it is first asked for, and most of the way does without it. */
 export type AgentRequest = Pick<Request, "headers" | "signal">;
 
 /**
@@ -17,8 +17,8 @@ export class UpstreamCall {
   readonly #agent: AgentRequest;
   readonly #firstByteTimeoutMs: number;
   #timer: ReturnType<typeof setTimeout> | undefined;
-  #exchange: OpenExchange | undefined;
-  readonly #abort = () => this.#exchange?.abort(over);
+  #sent: SentRequest | undefined;
+  readonly #abort = () => this.#sent?.abort(over);
   #timedOut = false;
 
   constructor(agent: AgentRequest, firstByteTimeoutMs: number) {
@@ -32,19 +32,19 @@ export class UpstreamCall {
 
   /** Once. */
   send(
-    exchange: Exchange,
+    post: Post,
     upstream: Upstream,
     path: string,
-    { headers, body }: { headers: RequestHeaders; body: string },
+    { headers, body }: { headers: ServerRequest["headers"]; body: string },
   ): Promise<ServerAnswer> {
     headers["accept-encoding"] = "identity";
     if (upstream.apiKey !== undefined) headers["authorization"] = `Bearer ${upstream.apiKey}`;
     const request: ServerRequest = { headers, body };
     if (upstream.unixSocket !== undefined) request.unix = upstream.unixSocket;
-    this.#exchange = exchange(upstream.baseUrl + path, request);
+    this.#sent = post(upstream.baseUrl + path, request);
     // Only now, since the model can work meanwhile.
     this.#watch();
-    return this.#exchange.answer;
+    return this.#sent.answer;
   }
 
   #watch(): void {
@@ -98,15 +98,10 @@ export function wasNeverReached(error: unknown): boolean {
   return error instanceof Error && unreachedCodes.has(String((error as { code?: unknown }).code));
 }
 
-/** By their names in lower case. */
-export interface RequestHeaders {
-  [name: string]: string;
-}
-
 const requestHeaders = ["content-type", "accept", "x-request-id", "traceparent", "tracestate"];
 
-export function forwardedRequestHeaders(headers: Headers): RequestHeaders {
-  const forwarded: RequestHeaders = {};
+export function forwardedRequestHeaders(headers: Headers): ServerRequest["headers"] {
+  const forwarded: ServerRequest["headers"] = {};
   for (const name of requestHeaders) {
     const value = headers.get(name);
     if (value !== null) forwarded[name] = value;

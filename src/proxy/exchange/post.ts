@@ -1,9 +1,8 @@
-import type { ByteSource } from "../../chat/byte-source.ts";
-import { sourceOf } from "../../chat/byte-source.ts";
-import { type DirectFetch, type DirectFetchOptions, isLoopback } from "../../client/loopback-fetch.ts";
+import { type ByteSource, sourceOf } from "../../chat/byte-source.ts";
+import type { DirectFetch, DirectFetchOptions } from "../../client/loopback-fetch.ts";
+import { nearDestination } from "./destination.ts";
 import type { LoopbackConnections } from "./loopback-connections.ts";
 
-/** A POST. */
 export interface ServerRequest {
   /** By their names in lower case. */
   headers: { [name: string]: string };
@@ -18,33 +17,34 @@ export interface ServerAnswer {
   body: ByteSource;
 }
 
-/** A request on its way. */
-export interface OpenExchange {
+export interface SentRequest {
   /** Settles when the answer's head is there. */
   answer: Promise<ServerAnswer>;
   /** Ends it at once, wherever it stands; what is still to come fails with the reason. */
   abort(reason: unknown): void;
 }
 
-export type Exchange = (url: string, request: ServerRequest) => OpenExchange;
+export type Post = (url: string, request: ServerRequest) => SentRequest;
 
 /**
  * Servers on this machine are spoken to over connections of our own: `fetch` does its work on a thread of its own, and
- * the two changes of thread cost a token more than the rest of its way. All others, and TLS, are left to `fetch`.
+ * the two changes of thread cost a token more than the rest of its way. All others are left to `fetch`.
  */
-export function exchangeOver(connections: LoopbackConnections, fetch: DirectFetch): Exchange {
+export function postOver(connections: LoopbackConnections, fetch: DirectFetch): Post {
   return (url, request) => {
-    const isNear = url.startsWith("http://") && (request.unix !== undefined || isLoopback(url));
-    return isNear ? connections.send(url, request) : fetched(fetch, url, request);
+    const destination = nearDestination(url, request.unix);
+    return destination === null ? fetched(fetch, url, request) : connections.send(destination, request);
   };
 }
 
-function fetched(fetch: DirectFetch, url: string, request: ServerRequest): OpenExchange {
+const noBytes: ByteSource = { start: (receiver) => receiver.end(), cancel() {} };
+
+function fetched(fetch: DirectFetch, url: string, request: ServerRequest): SentRequest {
   const controller = new AbortController();
   const { signal } = controller;
   const options: DirectFetchOptions = { ...request, method: "POST", redirect: "manual", signal };
   const answer = fetch(url, options).then(({ status, headers, body }) => {
-    return { status, headers, body: sourceOf(body ?? new Blob().stream()) };
+    return { status, headers, body: body === null ? noBytes : sourceOf(body) };
   });
   return { answer, abort: (reason) => controller.abort(reason) };
 }
