@@ -23,8 +23,11 @@ type Parse = (text: string, reviver: Reviver) => unknown;
 
 const support = JSON as unknown as RawJsonSupport;
 
-/** Finds every number that might change, and some that do not: strings are not told apart. */
-const suspectNumber = /(?:^|[[:,\s])-?(?:\d{16}|\d+\.0+(?!\d)|\d+(?:\.\d+)?[eE])/;
+/**
+ * Finds every number that might change, and some that do not: strings are not told apart. All digits are taken at once
+ * (a look-ahead is not tried again with fewer): of a call with its 800 ids that takes half as long, 15 us.
+ */
+const suspectNumber = /(?:^|[[:,\s])-?(?=(\d+))\1(?:(?<=\d{16})|\.0+(?!\d)|(?:\.\d+)?[eE])/;
 const token = /-?\bInfinity\b|\bNaN\b/g;
 
 /**
