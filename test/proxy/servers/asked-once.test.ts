@@ -1,8 +1,10 @@
 import { afterEach, expect, test } from "bun:test";
 import { startFakeVllm } from "../../helpers/fake-vllm.ts";
+import { createMemorySink } from "../../helpers/memory-sink.ts";
 import { startProxyFixture, upstreamOf } from "../../helpers/proxy-fixture.ts";
 import { startScriptedServer } from "../../helpers/scripted-server.ts";
 
+const rollouts = Array.from({ length: 60 }, (_, index) => `ro-${index}`);
 const stops: (() => unknown)[] = [];
 afterEach(async () => {
   for (const stop of stops.splice(0)) await stop();
@@ -24,6 +26,10 @@ test("a server that dies with a call over a used connection was asked once, and 
   const call = (rollout: number) =>
     fixture.post({}, { path: `/rollout/ro-${rollout}/attempt/at-1/v1/chat/completions` });
 
+  // One of the rollouts has its place there.
+  fixture.sink.attempts = createMemorySink(
+    rollouts.map((id) => ({ rollout_id: id, attempt_id: "at-1" })),
+  ).attempts;
   let rollout = 0;
   while (dying.requests.length === 0) expect((await call((rollout += 1))).status).toBe(200);
   const before = other.requests.length;
