@@ -52,7 +52,7 @@ export class AnswerParser {
     return this.#isWhole;
   }
 
-  /** What there is beyond the answer: then the connection is of no more use. */
+  /** More has come than the answer: the connection is of no more use. */
   get hasMore(): boolean {
     return this.#hasMore || this.#state.state !== "RESPONSE_LINE" || this.#state.line !== "";
   }

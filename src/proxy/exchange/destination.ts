@@ -14,7 +14,7 @@ export interface Destination {
 const known = new Map<string, Destination | null>();
 const maxKnown = 1_000;
 
-/** Null when a server of this URL is for `fetch`: on another machine, behind TLS, or asked by a user of the URL. */
+/** Null when a server is left to `fetch`: on another machine, behind TLS, or with a user in its URL. */
 export function nearDestination(url: string, unix?: string): Destination | null {
   const key = unix === undefined ? url : `${unix} ${url}`;
   let destination = known.get(key);

@@ -23,7 +23,7 @@ interface IdleConnection {
 export class LoopbackConnections {
   readonly #maxIdleMs: number;
   readonly #maxIdlePerServer: number;
-  /** By server, the one that was used last at the end. */
+  /** By server, in the order in which they were used last. */
   readonly #idle = new Map<string, IdleConnection[]>();
   #sweeper: Timer | undefined;
   #isClosed = false;
@@ -87,11 +87,14 @@ export class LoopbackConnections {
   /** Closes what has been idle for as long. */
   #sweep(idleMs: number): void {
     const now = performance.now();
-    for (const [key, all] of this.#idle) {
-      const old = all.filter(({ since }) => now - since >= idleMs);
-      for (const { connection } of old) connection.close();
-      if (old.length === all.length || all.length === 0) this.#idle.delete(key);
+    // Taken out first: a connection says at once that it is closed.
+    const old: IdleConnection[] = [];
+    for (const [key, idle] of this.#idle) {
+      const fresh = idle.findIndex(({ since }) => now - since < idleMs);
+      old.push(...idle.splice(0, fresh === -1 ? idle.length : fresh));
+      if (idle.length === 0) this.#idle.delete(key);
     }
+    for (const { connection } of old) connection.close();
     if (this.#idle.size > 0) return;
     clearInterval(this.#sweeper);
     this.#sweeper = undefined;

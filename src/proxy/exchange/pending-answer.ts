@@ -1,28 +1,6 @@
-import { type ByteSource, sourceOf, streamOf } from "../../chat/byte-source.ts";
 import type { SentRequest, ServerAnswer } from "./post.ts";
 import { type Inflow, PushedBytes } from "./pushed-bytes.ts";
-
-/** By the names that HTTP has for them. */
-const formats = new Map([
-  ["gzip", "gzip"],
-  ["x-gzip", "gzip"],
-  ["deflate", "deflate"],
-  ["br", "brotli"],
-  ["zstd", "zstd"],
-]);
-
-/** As `fetch` does it: in an encoding that it does not know, the bytes are left as they are. */
-function unpacked(body: ByteSource, encoding: string, headers: Headers): ByteSource {
-  const format = formats.get(encoding.toLowerCase());
-  const isEmpty = headers.get("content-length") === "0";
-  return format === undefined || isEmpty ? body : unpackedFrom(format, body);
-}
-
-function unpackedFrom(format: string, source: ByteSource): ByteSource {
-  const { readable, writable } = new DecompressionStream(format as CompressionFormat);
-  const packed = streamOf(source) as ReadableStream<BufferSource>;
-  return sourceOf(packed.pipeThrough({ readable, writable }));
-}
+import { unpacked } from "./unpacked.ts";
 
 /** A request on its way, and what comes back; whichever connection carries it. */
 export class PendingAnswer implements SentRequest {
@@ -52,9 +30,7 @@ export class PendingAnswer implements SentRequest {
       resume: () => this.#whileCarried((carrier) => carrier.resume()),
       close: () => this.#cut(),
     });
-    const encoding = headers.get("content-encoding");
-    const body = encoding === null ? this.#body : unpacked(this.#body, encoding, headers);
-    this.#resolve({ status, headers, body });
+    this.#resolve({ status, headers, body: unpacked(this.#body, headers) });
   }
 
   push(bytes: Uint8Array): void {

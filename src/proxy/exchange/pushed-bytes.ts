@@ -62,7 +62,7 @@ export class PushedBytes implements ByteSource {
   abort(reason: unknown): void {
     if (this.#isOver) return;
     this.#end = { error: reason };
-    this.#queue = [];
+    this.#drop();
     this.#isBusy = this.#receiver === undefined;
     this.#handOn();
   }
@@ -71,8 +71,7 @@ export class PushedBytes implements ByteSource {
     if (this.#isOver || this.#isBusy) return;
     if (this.#queue.length > 0) {
       const bytes = concatenate(this.#queue, this.#queuedBytes);
-      this.#queue = [];
-      this.#queuedBytes = 0;
+      this.#drop();
       this.#give(bytes);
       if (this.#isBusy) return;
     }
@@ -99,6 +98,11 @@ export class PushedBytes implements ByteSource {
 
   #close(): void {
     this.#isOver = true;
+    this.#drop();
+  }
+
+  #drop(): void {
     this.#queue = [];
+    this.#queuedBytes = 0;
   }
 }

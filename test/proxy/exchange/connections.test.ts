@@ -290,6 +290,26 @@ describe("idle connections", () => {
     expect(server.requests).toHaveLength(2);
   });
 
+  test("of less than the limit stay in use when older ones are closed", async () => {
+    connections = new LoopbackConnections({ maxIdleMs: 800 });
+    const answers: (() => void)[] = [];
+    server = startScriptedServer((socket, index) => {
+      const answer = () => socket.write(whole("one"));
+      if (index < 4) answers.push(answer);
+      else answer();
+    });
+    const sent = Array.from({ length: 4 }, () => textOf(send()));
+    await isAsked(4);
+    for (const answer of answers.splice(0, 2)) answer();
+    await Bun.sleep(500);
+    for (const answer of answers) answer();
+    await Promise.all(sent);
+    await areOpen(2);
+    await textOf(send());
+    expect(server.requests).toHaveLength(4);
+    await areOpen(0);
+  });
+
   test("of more than the limit are closed at once", async () => {
     connections = new LoopbackConnections({ maxIdlePerServer: 2 });
     const answers: (() => void)[] = [];
